@@ -72,9 +72,18 @@ class config:
              must be imported where it is needed; a tuple of names: code of these installed
              packages counts as yours
 
-    A change applies to the calling thread, as with NumPy's `errstate`; the TRACKER_* variables are
-    for the whole process. Raises ValueError for unknown names and values.
+    Raises
+    ------
+    ValueError
+        There is no setting of that name, or the value is not valid; the message lists what is.
 
+    Notes
+    -----
+    A change applies to the calling thread, as with NumPy's `errstate`; the TRACKER_* variables are
+    for the whole process.
+
+    Examples
+    --------
     >>> with config(jit=False) as settings:
     ...     settings.jit
     False

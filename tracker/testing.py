@@ -69,11 +69,34 @@ def gradcheck(
 ) -> bool:
     """Compare the reverse and forward derivatives of `f` with central differences.
 
-    Arguments and result may be structures; every float and complex number in the arguments is
-    varied. With `order=2`, the derivative of the derivative is compared, too. Returns True, or
-    raises an AssertionError that names the first entry that differs. Default tolerances follow the
-    precision of the arguments.
+    Parameters
+    ----------
+    f : callable
+        Its result may be a structure.
+    *args
+        The point; every float and complex number in it is varied. Arguments are copied before each
+        call.
+    rtol, atol : float, optional
+        Tolerances; by default they follow the precision of the arguments.
+    order : int
+        2: compare the derivative of the derivative, too.
 
+    Returns
+    -------
+    bool
+        True.
+
+    Raises
+    ------
+    AssertionError
+        Names the first entry that differs.
+
+    See Also
+    --------
+    ngradient, tracker.testing.check_rule
+
+    Examples
+    --------
     >>> gradcheck(lambda x: np.sum(np.sin(x) * x[0]), np.array([0.3, -2.0]))
     True
     """
@@ -105,9 +128,32 @@ def gradcheck(
 def check_rule(f: Callable[..., Any], *args: Any, order: int = 2) -> bool:
     """Check the rule registered for `f` (or a function made by `custom_gradient`) at arguments.
 
-    Its value must be the function's, and its derivatives, in both modes and to `order`, those of
-    central differences. Returns True, or raises an AssertionError that says what differs.
+    Parameters
+    ----------
+    f : callable
+        A function with a rule.
+    *args
+        The point.
+    order : int
+        To which derivative.
 
+    Returns
+    -------
+    bool
+        True.
+
+    Raises
+    ------
+    AssertionError
+        The value is not the function's, or a derivative, in either mode, not that of central
+        differences.
+
+    See Also
+    --------
+    gradcheck, tracker.rrule
+
+    Examples
+    --------
     >>> def cube(x): return x * x * x
     >>> @tracker.rrule(cube)
     ... def _(x):
@@ -126,6 +172,24 @@ def check_rule(f: Callable[..., Any], *args: Any, order: int = 2) -> bool:
 def ngradient(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
     """The gradient of a scalar function by central differences: as `tracker.gradient`, but slow.
 
+    Parameters
+    ----------
+    f : callable
+        Its result is a real scalar.
+    *args
+        The point.
+
+    Returns
+    -------
+    tuple
+        As from `tracker.gradient`, to about 1e-8 in float64.
+
+    See Also
+    --------
+    gradcheck
+
+    Examples
+    --------
     >>> ngradient(lambda x: np.sum(x**2), np.array([1.0, 2.0]))[0].round(6)
     array([2., 4.])
     """
@@ -410,8 +474,25 @@ def check_op(
 ) -> None:
     """Check one op at these operands: types, derivatives to `order`, precision, extremes.
 
-    `extremes` are more tuples of operands, at which the derivative must not warn, nor overflow in
-    between. Raises an AssertionError that says what differs.
+    For ops that are declared with `tracker.ops`; rules of your own are checked by `check_rule`.
+
+    Parameters
+    ----------
+    op : Op
+        The op.
+    operands : sequence
+        The point.
+    params : dict, optional
+        The op's parameters.
+    order : int
+        To which derivative.
+    extremes : sequence of sequences
+        More tuples of operands, at which the derivative must not warn, nor overflow in between.
+
+    Raises
+    ------
+    AssertionError
+        Says what differs.
     """
     params = params or {}
     check_infer(op, operands, params)

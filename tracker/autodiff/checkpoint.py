@@ -190,9 +190,28 @@ _checkpoint_op: Op = call_op("checkpoint", _pull, _push, _evaluate)
 def checkpoint(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """`f(*args, **kwargs)`, whose intermediate values are not kept: `back` runs it again.
 
-    Tracked values that `f` captures get gradients. Raises RuleError if the second run gives other
-    results: draw random numbers outside. `f` may not write into its arguments.
+    Parameters
+    ----------
+    f : callable
+        May not write into its arguments. Tracked values that it captures get gradients.
+    *args, **kwargs
+        Its arguments.
 
+    Returns
+    -------
+    The result of `f`.
+
+    Raises
+    ------
+    RuleError
+        The second run gave other results: draw random numbers outside.
+
+    Notes
+    -----
+    Takes the memory of the arguments instead of that of all values, and the time of `f` once more.
+
+    Examples
+    --------
     >>> tracker.gradient(lambda x: checkpoint(lambda a: np.sum(np.sin(a) ** 2), x), [0.0, 1.0])
     (array([0.        , 0.90929743]),)
     """
@@ -202,8 +221,24 @@ def checkpoint(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 def forwarddiff(f: Callable[..., Any], x: Any) -> Any:
     """`f(x)`, differentiated forwards even by a backward pass: for few inputs and long loops.
 
-    `x` and `f(x)` are numbers or arrays. Captured tracked values raise.
+    Parameters
+    ----------
+    f : callable
+        Gives a number or an array. It may not capture tracked values.
+    x : array_like
+        One pass is made for each of its elements.
 
+    Returns
+    -------
+    The result of `f`.
+
+    Raises
+    ------
+    NotTrackedError
+        `f` captures a tracked value, whose gradient would be lost.
+
+    Examples
+    --------
     >>> tracker.gradient(lambda x: forwarddiff(lambda a: a**3, x), 2.0)
     (12.0,)
     """

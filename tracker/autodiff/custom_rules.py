@@ -37,8 +37,27 @@ _SCALAR_OPS: dict[Any, Op] = {}
 def track(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """`f(*args, **kwargs)`, differentiated by the rule that is registered for `f`.
 
-    Keyword arguments get no gradient. Raises RuleError if `f` has no rule.
+    Parameters
+    ----------
+    f : callable
+        A function with a rule, from `rrule`, `frule` or `scalar_rule`.
+    *args
+        Its arguments.
+    **kwargs
+        Passed on; they get no gradient.
 
+    Returns
+    -------
+    The result of `f`.
+
+    Raises
+    ------
+    RuleError
+        There is no rule for `f`, or its rule returned something of the wrong length, shape or
+        dtype.
+
+    Examples
+    --------
     >>> def cube(x): return x * x * x
     >>> @rrule(cube)
     ... def _(x):
@@ -66,10 +85,30 @@ def track(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def rrule(f: Callable[..., Any], *, host: bool = False) -> Callable[[F], F]:
     """Register a reverse rule for `f`: a decorator of `rule(*args, **kwargs) -> (y, back)`.
 
-    `back(dy)` gets a cotangent of y (of y's structure, if it has one) and returns a tuple, one
-    entry per positional argument, None for no gradient. Arguments are plain, or tracked by outer
-    derivatives only, so a rule in NumPy can be differentiated again. `host`: see `custom_gradient`.
+    Parameters
+    ----------
+    f : callable
+        The function, which `track` runs by its rule.
+    host : bool
+        Whether the rule is a black box; see `custom_gradient`.
 
+    Returns
+    -------
+    callable
+        The decorator. `back(dy)` gets a cotangent of y (of y's structure, if it has one) and
+        returns a tuple, one entry per positional argument, None for no gradient.
+
+    See Also
+    --------
+    track, frule, scalar_rule, tracker.testing.check_rule
+
+    Notes
+    -----
+    Arguments are plain, or tracked by outer derivatives only, so that a rule in NumPy can be
+    differentiated again, and is compiled.
+
+    Examples
+    --------
     >>> def cube(x): return x * x * x
     >>> @rrule(cube)
     ... def _(x):
@@ -90,9 +129,27 @@ def rrule(f: Callable[..., Any], *, host: bool = False) -> Callable[[F], F]:
 def frule(f: Callable[..., Any]) -> Callable[[F], F]:
     """Register a forward rule for `f`: a decorator of `rule(tangents, *args) -> (y, dy)`.
 
-    `tangents` has one entry per positional argument, None for an argument that is not a number.
+    Parameters
+    ----------
+    f : callable
+        The function, which `track` runs by its rule.
+
+    Returns
+    -------
+    callable
+        The decorator. `tangents` has one entry per positional argument, None for an argument that
+        is not a number.
+
+    See Also
+    --------
+    track, rrule, scalar_rule
+
+    Notes
+    -----
     Without a reverse rule, reverse mode transposes this one.
 
+    Examples
+    --------
     >>> def cube(x): return x * x * x
     >>> @frule(cube)
     ... def _(tangents, x):
@@ -138,9 +195,29 @@ def _is_numpy_function(f: Any) -> bool:
 def scalar_rule(f: F, *partials: Any) -> F:
     """Register the partial derivatives of an elementwise function, one per argument.
 
-    Each is a function of f's arguments, or a number where it is constant. Gives both modes; zeros
-    stay strong, arguments broadcast. Returns `f`.
+    Parameters
+    ----------
+    f : callable
+        A function of numbers or arrays that works elementwise; `track` runs it by the rule.
+    *partials : callable or number
+        Each a function of f's arguments, or a number where it is constant.
 
+    Returns
+    -------
+    callable
+        `f`.
+
+    See Also
+    --------
+    track, rrule, frule
+
+    Notes
+    -----
+    Gives both modes; a cotangent of zero stays zero where a partial derivative is infinite, and
+    arguments broadcast.
+
+    Examples
+    --------
     >>> def softplus(x): return np.logaddexp(0.0, x)
     >>> scalar_rule(softplus, lambda x: 1 / (1 + np.exp(-x))) is softplus
     True
@@ -210,11 +287,33 @@ def custom_gradient(
 ) -> Callable[..., Any]:
     """Define a function and its reverse rule in one: a decorator of `f(*args) -> (y, back)`.
 
-    The result is called like any function of those arguments and returns `y`; `back` is as in
-    `rrule`. `host`: the body is a black box (C, SciPy, a socket) that needs plain arrays. Compiled
-    code calls back into Python for it, forward mode calls `back` once per entry of `y`, and its
-    gradient has no gradient.
+    Parameters
+    ----------
+    function : callable
+        Returns `y` and a function `back(dy)`, which gets a cotangent of `y` and returns a tuple,
+        one entry per positional argument, each of the argument's shape, or None for no gradient.
+    host : bool
+        Whether the body is a black box (C, numba, a socket) that needs plain arrays. Compiled code
+        calls back into Python for it, forward mode calls `back` once per entry of `y`, and its
+        gradient has no gradient.
 
+    Returns
+    -------
+    callable
+        Called like any function of those arguments; returns `y`.
+
+    Raises
+    ------
+    RuleError
+        When it is differentiated: what `back` returned has the wrong number of entries, or a shape
+        or dtype that is not the argument's.
+
+    See Also
+    --------
+    rrule, scalar_rule, tracker.testing.check_rule
+
+    Examples
+    --------
     >>> @custom_gradient
     ... def clipped(x):
     ...     return x, lambda dy: (np.clip(dy, -1.0, 1.0),)
@@ -245,8 +344,19 @@ def custom_gradient(
 def nobacksies(name: str, x: Any) -> Any:
     """`x` with a derivative that raises an error naming `name`.
 
-    For results of a rule's `back`: the first derivative works, the second raises.
+    Parameters
+    ----------
+    name : str
+        The name of the rule, for the error.
+    x
+        A result of the rule's `back`.
 
+    Returns
+    -------
+    `x`. The first derivative works, the second raises `RuleError`.
+
+    Examples
+    --------
     >>> nobacksies("f", 2.0)
     2.0
     """
@@ -256,6 +366,22 @@ def nobacksies(name: str, x: Any) -> Any:
 def collect(xs: Any) -> Any:
     """An array of (nested lists of) tracked numbers, as one tracked array.
 
+    Parameters
+    ----------
+    xs : sequence
+        Numbers, tracked or not, or equally long sequences of them.
+
+    Returns
+    -------
+    Tracked or ndarray
+        An array of the dtype that NumPy would give.
+
+    See Also
+    --------
+    stack
+
+    Examples
+    --------
     >>> x = tracker.param(2.0)
     >>> collect([[x, x * x], [1.0, 0.0]])
     tracked(array([[2., 4.],
@@ -272,6 +398,24 @@ def collect(xs: Any) -> Any:
 def stack(xs: Any, axis: int = 0) -> Any:
     """`np.stack` of tracked and plain arrays and numbers.
 
+    Parameters
+    ----------
+    xs : sequence of array_like
+        Of one shape.
+    axis : int
+        The new axis in the result.
+
+    Returns
+    -------
+    Tracked or ndarray
+        With one axis more than its parts.
+
+    See Also
+    --------
+    collect
+
+    Examples
+    --------
     >>> stack([tracker.param(1.0), 2.0])
     tracked(array([1., 2.]))
     """

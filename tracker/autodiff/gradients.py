@@ -105,18 +105,61 @@ def gradient(  # type: ignore[misc]  # `f` has no such keywords
 ) -> Any:
     """The gradient of a scalar function: a tuple, one entry per positional argument.
 
-    `argnums` names those to differentiate: an int gives one entry, a tuple of ints a tuple.
+    Parameters
+    ----------
+    f : callable
+        A function of NumPy arrays, numbers, or structures of them (tuples, lists, dicts, named
+        tuples, dataclasses, objects of your own classes), whose result is a real scalar. If it is
+        jitted, its gradient runs compiled.
+    *args
+        The point. A list of numbers counts as an array; whatever offers an array (a Series, a
+        tensor, a memoryview) as that array. `gradient(f, Params([w, b]))` takes an `f` without
+        arguments.
+    argnums : int or sequence of int, optional
+        The positions of the arguments to differentiate: an int gives one entry, a sequence a tuple.
+        By default all.
+    check_finite : bool
+        Whether a result of `f` that is NaN or infinite raises.
+    **kwargs
+        Passed to `f`, and not differentiated.
 
-    Each entry has the structure and float dtype of its argument; an object of a user's class is a
-    structure of its attributes, and its gradient is another object of that class. Whatever offers
-    an array (a Series, a tensor, a memoryview) counts as that array, and `f` gets it; objects that
-    would lose their meaning so (units, masks) raise. Float leaves that the result does not depend
-    on get zeros; leaves that are not numbers, and such integers, get None. `kwargs` go to `f`
-    untracked. `gradient(f, Params([w, b]))` takes `f` without arguments and gives the gradients of
-    the params that it uses, as `Grads`. For complex arguments the gradient is df/dx + i df/dy.
+    Returns
+    -------
+    tuple
+        For each argument a plain array or number, of the argument's structure, shape and float
+        dtype (integers give float64). Floats that the result does not depend on get zeros; leaves
+        that are no numbers, and such integers, None. For `Params`, a `Grads`.
 
+    Raises
+    ------
+    NotScalarError
+        The result of `f` is an array: use `np.sum`, or `jacobian`.
+    ComplexLossError
+        The result of `f` is complex.
+    NonFiniteError
+        The result of `f` is NaN or infinite.
+    NotTrackedError
+        There is no number among the arguments.
+    UnsupportedError
+        An argument is more than its array of numbers (a masked array, one with units).
+    ConversionError
+        A tracked value was converted to a plain number on the way, which would lose the gradient.
+
+    See Also
+    --------
+    withgradient, value_and_grad, jacobian, hessian
+
+    Notes
+    -----
+    Reverse mode on a tape that `f` writes as it runs. For complex arguments z = x + iy the gradient
+    is df/dx + i df/dy. Choices at kinks and ties are fixed; see the page on conventions.
+
+    Examples
+    --------
     >>> gradient(lambda x: np.sum(np.abs(x) ** 2) + np.prod(x[1:]), [1, 2, 3])
     (array([2., 7., 8.]),)
+    >>> gradient(lambda x, a: np.sum(a * x**2), np.array([1.0, 2.0]), 3.0, argnums=1)
+    5.0
     """
     if argnums is not None:
         differentiate = _with_argnums(f, argnums, "gradient", check_finite=check_finite)
@@ -186,11 +229,34 @@ def withgradient(  # type: ignore[misc]  # `f` has no such keywords
 ) -> Any:
     """The value and the gradient of `f`, as a named tuple (val, grad); `argnums` as in `gradient`.
 
-    If `f` returns a tuple, named tuple or dict, its first item is the loss, and `val` is the whole.
-    Integers inside structures are not differentiated (entry None).
+    Parameters
+    ----------
+    f : callable
+        As for `gradient`. If it returns a tuple, named tuple or dict, the first item is the loss.
+    *args, **kwargs
+        As for `gradient`. Integers inside structures are not differentiated (entry None).
+    argnums : int or sequence of int, optional
+        The arguments to differentiate; by default all.
+    check_finite : bool
+        Whether a loss that is NaN or infinite raises.
 
+    Returns
+    -------
+    val
+        All that `f` returned, plain.
+    grad : tuple
+        As from `gradient`.
+
+    See Also
+    --------
+    gradient, value_and_grad
+
+    Examples
+    --------
     >>> withgradient(lambda x: np.sum(x**2), [1.0, 2.0])
     (val=5.0, grad=(array([2., 4.]),))
+    >>> withgradient(lambda x: (x**2, "more"), 3.0).val
+    (9.0, 'more')
     """
     if argnums is not None:
         differentiate = _with_argnums(f, argnums, "withgradient", True, check_finite=check_finite)
@@ -306,10 +372,32 @@ def value_and_grad(
 ) -> Callable[..., Any]:
     """A function of the same arguments that returns (value, gradient).
 
-    `argnums` names the positional arguments to differentiate; an int gives one entry, a tuple a
-    tuple. With `has_aux`, `f` returns the loss and more; the value is the whole. Integers inside
-    structures are not differentiated (entry None).
-    Made for `scipy.optimize.minimize(value_and_grad(f), x0, jac=True)`.
+    Parameters
+    ----------
+    f : callable
+        As for `gradient`.
+    argnums : int or sequence of int
+        The positional arguments to differentiate: an int gives one gradient, a sequence a tuple.
+    has_aux : bool
+        Whether `f` returns the loss and more; the value is then the whole.
+    check_finite : bool
+        Whether a loss that is NaN or infinite raises.
+
+    Returns
+    -------
+    callable
+        Of the arguments of `f`, for `scipy.optimize.minimize(value_and_grad(f), x0, jac=True)`. If
+        `f` is jitted, it runs value and gradient as one compiled program. Integers inside
+        structures are not differentiated (entry None).
+
+    See Also
+    --------
+    gradient, withgradient
+
+    Examples
+    --------
+    >>> value_and_grad(lambda x, a: np.sum(a * x**2))(np.array([1.0, 2.0]), 3.0)
+    (np.float64(15.0), array([ 6., 12.]))
     """
     return _with_argnums(f, argnums, "value_and_grad", has_aux, check_finite=check_finite)
 

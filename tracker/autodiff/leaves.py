@@ -40,9 +40,23 @@ from tracker.tape.value import Value, leaf
 def param(x: Any) -> Any:
     """A tracked leaf with its own copy of `x`: a number, an array, or a list of numbers.
 
-    Integers and bools become float64; float and complex dtypes are kept. A tracked `x` gives an
-    identity node of `x`.
+    Parameters
+    ----------
+    x : array_like
+        Integers and bools become float64; float and complex dtypes are kept. A tracked `x` gives an
+        identity node of `x`.
 
+    Returns
+    -------
+    Tracked
+        Of the shape of `x`.
+
+    See Also
+    --------
+    back, grad, update
+
+    Examples
+    --------
     >>> param([1, 2, 3])
     tracked(array([1., 2., 3.]))
     """
@@ -88,8 +102,21 @@ def plain_data(x: Any) -> Any:
 def grad(x: Any) -> Any:
     """The accumulated gradient of `x` as a plain array.
 
-    Zeros for a leaf that no `back` has reached; None for such an interior value, and for an
-    untracked one.
+    Parameters
+    ----------
+    x
+        A tracked value, or any other.
+
+    Returns
+    -------
+    ndarray, number or None
+        Zeros for a leaf that no `back` has reached; None for such an interior value, and for an
+        untracked one.
+
+    Examples
+    --------
+    >>> grad(param([1.0, 2.0]))
+    array([0., 0.])
     """
     if isinstance(x, Tracked):
         return x.grad
@@ -111,12 +138,42 @@ def _refuse_call(*_: Any, **__: Any) -> NoReturn:
 
 
 def istracked(x: Any) -> bool:
-    """Whether `x` is a tracked value: operations on it are recorded."""
+    """Whether `x` is a tracked value: operations on it are recorded.
+
+    Parameters
+    ----------
+    x
+        Anything.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> istracked(param(1.0)), istracked(1.0)
+    (True, False)
+    """
     return isinstance(resolve_placeholder(x), Tracked)
 
 
 def isleaf(x: Any) -> bool:
-    """Whether `x` has no history: it was made by `param`, or is not tracked."""
+    """Whether `x` has no history: it was made by `param`, or is not tracked.
+
+    Parameters
+    ----------
+    x
+        Anything.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> isleaf(param(1.0)), isleaf(2.0 * param(1.0))
+    (True, False)
+    """
     if not isinstance(x, Tracked):
         return True
     value = value_of(x)
@@ -124,7 +181,22 @@ def isleaf(x: Any) -> bool:
 
 
 def zero_grad(x: Any) -> Any:
-    """Zero the accumulated gradient of a leaf; returns `x`."""
+    """Zero the accumulated gradient of a leaf; returns `x`.
+
+    Parameters
+    ----------
+    x : Tracked
+        A leaf, from `param`.
+
+    Returns
+    -------
+    `x`.
+
+    Examples
+    --------
+    >>> zero_grad(param([1.0, 2.0])).grad
+    array([0., 0.])
+    """
     owner = getattr(x, "_owner", None) if isinstance(x, Tracked) else None
     if owner is not None:
         owner.grad = None
@@ -134,7 +206,21 @@ def zero_grad(x: Any) -> Any:
 def update(x: Any, delta: Any) -> Any:
     """Add `delta` in place to a tracked leaf or a plain array; zero the leaf's gradient.
 
-    Gradient descent passes `-rate * grad(x)`. Returns `x`.
+    Parameters
+    ----------
+    x : Tracked or ndarray
+        A leaf, from `param`, or an array.
+    delta : array_like
+        Of the shape of `x`. Gradient descent passes `-rate * grad(x)`.
+
+    Returns
+    -------
+    `x`.
+
+    Examples
+    --------
+    >>> update(param([1.0, 2.0]), -0.5)
+    tracked(array([0.5, 1.5]))
     """
     delta = plain_data(delta)
     if not isinstance(x, Tracked):
@@ -182,8 +268,40 @@ def replace_data(x: Any, new_data: Any) -> Any:
 def back(y: Any, seed: Any = None, *, once: bool = True) -> None:
     """Run the reverse pass from `y`; gradients of leaves add up over calls.
 
-    `y` must be a scalar unless `seed`, of the same shape, is given. With `once`, the history of `y`
-    is freed (during the pass, if arrays are large). If a rule raises, no gradient has changed.
+    Parameters
+    ----------
+    y : Tracked
+        A scalar, unless `seed` is given.
+    seed : array_like, optional
+        The cotangent of `y`, of its shape.
+    once : bool
+        Whether to free the history of `y` (during the pass, if arrays are large).
+
+    Raises
+    ------
+    NotScalarError
+        `y` is an array and there is no seed.
+    NonFiniteError
+        `y` is a scalar that is NaN or infinite.
+    NotTrackedError
+        `y` does not depend on a leaf.
+    GraphUsedError
+        `back` was called on this history before, without `once=False`.
+
+    See Also
+    --------
+    param, grad, gradient
+
+    Notes
+    -----
+    If a rule raises, no gradient has changed.
+
+    Examples
+    --------
+    >>> x = param([1.0, 2.0])
+    >>> back(np.sum(x**2))
+    >>> grad(x)
+    array([2., 4.])
     """
     if not isinstance(y, Tracked):
         raise NotTrackedError(

@@ -23,6 +23,17 @@ from tracker.tape.value import Value
 class Params:
     """An ordered collection of params, each of them once.
 
+    Parameters
+    ----------
+    members : iterable
+        Tracked leaves, from `tracker.param`. A plain array raises `NotTrackedError`.
+
+    See Also
+    --------
+    Grads, tracker.gradient
+
+    Examples
+    --------
     >>> w, b = tracker.param([1.0, 2.0]), tracker.param(3.0)
     >>> tracker.gradient(lambda: np.sum(w) * b, Params([w, b]))[w]
     array([3., 3.])
@@ -98,8 +109,23 @@ class Params:
 class Grads:
     """Gradients by param: `gs[x]` for an `x` that was given to `Params`.
 
+    Parameters
+    ----------
+    params : Params
+        The keys.
+    entries : sequence
+        A gradient for each of them, in order.
+
+    See Also
+    --------
+    Params
+
+    Notes
+    -----
     Arithmetic and `map` work entry by entry and need the same params in the same order.
 
+    Examples
+    --------
     >>> w, b = tracker.param([1.0, 2.0]), tracker.param(3.0)
     >>> gs = tracker.gradient(lambda: np.sum(w) * b, Params([w, b]))
     >>> (gs + 2 * gs).flat()

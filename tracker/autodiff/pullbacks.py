@@ -43,9 +43,29 @@ def pullback(
 ) -> tuple[R, Callable[[Any], tuple[Any, ...]]]:
     """The value of `f`, and a function that pulls a cotangent of it back to the arguments.
 
-    `y, back = pullback(f, *args)`; `back(seed)` gives a tuple, one entry per argument, and may be
-    called again. The seed has the structure of `y`; None is zero.
+    Parameters
+    ----------
+    f : callable
+        Its result may be any structure of numbers and arrays.
+    *args
+        The point.
+    **kwargs
+        Passed to `f`, and not differentiated.
 
+    Returns
+    -------
+    y
+        The result of `f`, plain.
+    back : callable
+        `back(seed)` gives a tuple, one entry per argument, and may be called again. The seed has
+        the structure and shapes of `y`; None in it is zero.
+
+    See Also
+    --------
+    pushforward, gradient
+
+    Examples
+    --------
     >>> y, back = pullback(lambda x: [3 * x**2, 2 * x], 5.0)
     >>> back([1.0, 1.0])
     (32.0,)
@@ -190,9 +210,27 @@ def _checked_seed(value: Value, seed: Any, what: str = "seed", target: str = "ou
 def pushforward(f: Callable[..., R], *args: Any) -> tuple[R, Callable[..., R]]:
     """The value of `f`, and a function that pushes tangents of the arguments forward to it.
 
-    `y, forward_sweep = pushforward(f, *args)`; `forward_sweep(*tangents)` takes one tangent per
-    argument, of its structure (None is zero), and gives the tangent of `y`.
+    Parameters
+    ----------
+    f : callable
+        Its result may be any structure of numbers and arrays.
+    *args
+        The point.
 
+    Returns
+    -------
+    y
+        The result of `f`, plain.
+    push : callable
+        `push(*tangents)` takes one tangent per argument, of its structure and shapes (None is
+        zero), and gives the tangent of `y`.
+
+    See Also
+    --------
+    pullback, jvp
+
+    Examples
+    --------
     >>> y, push = pushforward(lambda x: x**2, 3.0)
     >>> push(1.0)
     np.float64(6.0)
@@ -241,6 +279,32 @@ def _zero_tangent(out: Any) -> Any:
 def jvp(f: Callable[..., R], args: Sequence[Any], tangents: Sequence[Any]) -> tuple[R, R]:
     """The value of `f` at `args`, and its derivative in the direction of `tangents`.
 
+    Parameters
+    ----------
+    f : callable
+        Its result may be any structure of numbers and arrays.
+    args : sequence
+        The positional arguments of `f`.
+    tangents : sequence
+        One for each argument, of its structure and shapes; None is zero.
+
+    Returns
+    -------
+    y
+        The result of `f`.
+    dy
+        Its tangent, of the structure of `y`.
+
+    See Also
+    --------
+    pushforward, pullback
+
+    Notes
+    -----
+    Forward mode: no tape is kept, and the memory does not grow with the length of `f`.
+
+    Examples
+    --------
     >>> jvp(np.sin, (0.0,), (2.0,))
     (np.float64(0.0), np.float64(2.0))
     """

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 def isderiving() -> bool:
     """Whether a derivative is running its function in this thread now.
 
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
     >>> isderiving(), tracker.gradient(lambda x: x * isderiving(), 3.0)
     (False, (1.0,))
     """
@@ -36,8 +42,22 @@ def isderiving() -> bool:
 def data(x: Any) -> Any:
     """The plain array (read-only) or number inside `x`; an untracked `x` itself.
 
-    In a traced function it is a traced value without a derivative: compiled code follows it.
+    Parameters
+    ----------
+    x
+        A tracked value, or any other.
 
+    Returns
+    -------
+    ndarray or number
+        In a traced function it is a traced value without a derivative: compiled code follows it.
+
+    See Also
+    --------
+    ignore_derivatives
+
+    Examples
+    --------
     >>> data(tracker.param([1.0, 2.0]))
     array([1., 2.])
     """
@@ -65,11 +85,28 @@ def ignore_derivatives(x: T) -> T: ...
 def ignore_derivatives(x: Any = ...) -> Any:
     """Make a value, a block, or a function a constant for every derivative.
 
-    `ignore_derivatives(x)` gives the data of `x` (any structure); values computed inside `with
-    ignore_derivatives():` are constants; `ignore_derivatives(f)` is a function with constant
-    results. Compiled code still follows the values. Writing into an outer tracked array inside a
-    block raises, because the gradient of its elements would be lost.
+    Parameters
+    ----------
+    x : optional
+        A value (any structure), whose data is returned; or a function, of which one with constant
+        results is. Without it, a context: values computed inside `with ignore_derivatives():` are
+        constants.
 
+    Returns
+    -------
+    The data, the function, or the context.
+
+    See Also
+    --------
+    data, non_differentiable
+
+    Notes
+    -----
+    Compiled code still follows the values. Writing into an outer tracked array inside a block
+    raises, because the gradient of its elements would be lost.
+
+    Examples
+    --------
     >>> tracker.gradient(lambda x: x * ignore_derivatives(x), 3.0)
     (3.0,)
     """
@@ -83,8 +120,21 @@ def ignore_derivatives(x: Any = ...) -> Any:
 def non_differentiable(f: Callable[P, R]) -> Callable[P, R]:
     """The same function with constant results.
 
-    `f` gets plain arguments (under a trace, traced ones).
+    Parameters
+    ----------
+    f : callable
+        Gets plain arguments (under a trace, traced ones).
 
+    Returns
+    -------
+    callable
+
+    See Also
+    --------
+    ignore_derivatives
+
+    Examples
+    --------
     >>> @non_differentiable
     ... def rank(x):
     ...     return np.argsort(np.argsort(x)) * 1.0
@@ -110,8 +160,27 @@ def _plain_read_only(x: Any) -> Any:
 def hook(f: Callable[[Any], Any], x: Any) -> Any:
     """`x`, with `f` applied to the cotangent that reaches it. A plain `x` is returned as it is.
 
+    Parameters
+    ----------
+    f : callable
+        Gets the cotangent and returns the one to go on with, of the same shape.
+    x
+        A tracked value, or any other.
+
+    Returns
+    -------
+    The value of `x`.
+
+    See Also
+    --------
+    showgrad
+
+    Notes
+    -----
     Forward mode ignores hooks.
 
+    Examples
+    --------
     >>> tracker.gradient(lambda x: hook(lambda g: -g, x) * 3.0, 1.0)
     (-3.0,)
     """
@@ -134,6 +203,23 @@ _hook_op = call_op(
 def showgrad(x: Any, name: str = "x") -> Any:
     """`x`; prints each cotangent that reaches it: `∂(name) = ...`. Compiled code prints, too.
 
+    Parameters
+    ----------
+    x
+        A tracked value, or any other.
+    name : str
+        For the text.
+
+    Returns
+    -------
+    The value of `x`.
+
+    See Also
+    --------
+    hook
+
+    Examples
+    --------
     >>> tracker.gradient(lambda x: showgrad(x, "x") ** 2, 3.0)
     ∂(x) = 6.0
     (6.0,)

@@ -64,18 +64,46 @@ def scan(
 ) -> tuple[Any, Any]:
     """Carry a value through the rows of `xs`; returns the last carry and the stacked outputs.
 
-    The same as
+    Parameters
+    ----------
+    f : callable
+        `f(carry, x)` returns `(carry, y)`; the carry keeps its structure, shapes and dtypes.
+    init
+        The first carry: any structure.
+    xs : optional
+        A structure of arrays with one first extent, the number of steps.
+    length : int, optional
+        The number of steps where there are no `xs`; `x` is then None.
+    reverse : bool
+        Whether to go from the last row to the first.
+    unroll
+        Accepted for the sake of code for jax, and ignored.
 
-        for x in rows of xs:            # from the last one back, if `reverse`
+    Returns
+    -------
+    carry
+        The last one.
+    ys
+        The outputs, stacked along a new first axis, in the order of the rows; None for None.
+
+    See Also
+    --------
+    fori_loop, while_loop
+
+    Notes
+    -----
+    The same as ::
+
+        for x in rows of xs:
             carry, y = f(carry, x)
             ys.append(y)
-        return carry, np.stack(ys)      # in the order of the rows
+        return carry, np.stack(ys)
 
     except that Python numbers among the `ys` are promoted to the dtype of the others, as in
-    arithmetic. `init`, `xs` and `y` may be any structures; all arrays in `xs` have the same first
-    extent, the number of steps (without `xs` it is `length`). `unroll` is accepted and ignored. As
-    `jax.lax.scan`.
+    arithmetic. In compiled code it stays one loop. As `jax.lax.scan`.
 
+    Examples
+    --------
     >>> scan(lambda total, x: (total + x, total), 0.0, np.array([1.0, 2.0, 3.0]))
     (np.float64(6.0), array([0., 1., 3.]))
     """
@@ -187,8 +215,30 @@ def _traced_scan(f: Any, init: Any, xs: Any, steps: int, reverse: bool) -> tuple
 def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any) -> Any:
     """`for i in range(lower, upper): value = body(i, value)`, from `value = init`.
 
-    As `jax.lax.fori_loop`.
+    Parameters
+    ----------
+    lower, upper : int
+        The bounds, which may be computed.
+    body : callable
+        `body(i, value)` returns the next value, of the same structure, shapes and dtypes.
+    init
+        The first value: any structure.
 
+    Returns
+    -------
+    The last value.
+
+    See Also
+    --------
+    scan, while_loop
+
+    Notes
+    -----
+    As `jax.lax.fori_loop`. A plain `for` works, too, and is compiled as one loop where its turns do
+    the same.
+
+    Examples
+    --------
     >>> fori_loop(0, 5, lambda i, total: total + i, 0)
     10
     """
@@ -215,8 +265,25 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
 def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any) -> Any:
     """`while cond(value): value = body(value)`, from `value = init`.
 
+    Parameters
+    ----------
+    cond : callable
+        Of the value; says whether to go on.
+    body : callable
+        Gives the next value, of the same structure, shapes and dtypes.
+    init
+        The first value: any structure.
+
+    Returns
+    -------
+    The last value.
+
+    Notes
+    -----
     Reverse mode needs no bound on the number of steps. As `jax.lax.while_loop`.
 
+    Examples
+    --------
     >>> while_loop(lambda x: x < 100.0, lambda x: 2.0 * x, 3.0)
     192.0
     """
@@ -285,6 +352,26 @@ def cond(
 ) -> Any:
     """`true_fun(*operands) if pred else false_fun(*operands)`. As `jax.lax.cond`.
 
+    Parameters
+    ----------
+    pred : bool
+        Which branch to run.
+    true_fun, false_fun : callable
+        Of the operands. In compiled code both are kept, where an `if` would trace each path when it
+        is first taken.
+    *operands
+        Passed to the branch.
+
+    Returns
+    -------
+    The result of the branch that ran.
+
+    See Also
+    --------
+    switch
+
+    Examples
+    --------
     >>> cond(2.0 > 1.0, np.sin, np.cos, 0.0)
     np.float64(0.0)
     """
@@ -297,8 +384,29 @@ def cond(
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     """`branches[index](*operands)`; an index out of range is clipped to the first or last branch.
 
+    Parameters
+    ----------
+    index : int
+        Which branch to run.
+    branches : sequence of callable
+        Each of the operands.
+    *operands
+        Passed to the branch.
+
+    Returns
+    -------
+    The result of the branch that ran.
+
+    See Also
+    --------
+    cond
+
+    Notes
+    -----
     As `jax.lax.switch`.
 
+    Examples
+    --------
     >>> switch(1, [np.sin, np.cos], 0.0)
     np.float64(1.0)
     """

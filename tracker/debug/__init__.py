@@ -27,8 +27,23 @@ def __dir__() -> list[str]:
 def dot(f: Any, *args: Any, **kwargs: Any) -> str:
     """The trace of `f` at these arguments as Graphviz text, for `dot -Tsvg`.
 
-    `draw` makes a picture without Graphviz.
+    Parameters
+    ----------
+    f : callable
+        Any function of arrays and numbers.
+    *args, **kwargs
+        Its arguments.
 
+    Returns
+    -------
+    str
+
+    See Also
+    --------
+    draw : makes a picture without Graphviz.
+
+    Examples
+    --------
     >>> print(dot(lambda x: x * 2.0, 3.0).splitlines()[0])
     digraph "function" {
     """
@@ -36,7 +51,24 @@ def dot(f: Any, *args: Any, **kwargs: Any) -> str:
 
 
 def explain(f: Any, *args: Any, **kwargs: Any) -> str:
-    """What a jitted function runs for these arguments, as text: `f.explain(*args)`."""
+    """What a jitted function runs for these arguments, as text: `f.explain(*args)`.
+
+    Parameters
+    ----------
+    f : Jitted
+        A function made by `tracker.jit`; another raises `UnsupportedError`.
+    *args, **kwargs
+        Its arguments.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> "kernel over 100" in explain(tracker.jit(lambda x: np.sum(np.sin(x))), np.ones(100))
+    True
+    """
     if not hasattr(f, "explain"):
         raise UnsupportedError(
             message(

@@ -61,6 +61,20 @@ def draw(what: Any, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> 
     host calls that run for these arguments, or for those of the newest trace), another function
     (its equations at these arguments), or a trace. A picture shows at most the last 400 boxes.
 
+    Returns
+    -------
+    pathlib.Path
+
+    See Also
+    --------
+    dot, tape
+
+    Notes
+    -----
+    A picture shows at most the last 400 boxes.
+
+    Examples
+    --------
     >>> draw(np.sum(np.sin(tracker.param([1.0, 2.0]))), path).name
     'picture.svg'
     """

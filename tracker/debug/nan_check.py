@@ -24,13 +24,26 @@ from tracker.tape.value import Value
 
 @contextmanager
 def nan_check(*, inf: bool = True) -> Iterator[None]:
-    """A context in which the first NaN (or infinity, unless `inf=False`) raises NonFiniteError with
-    the op, the index in its result, and the user's line.
+    """A context in which the first number that is not finite raises.
 
+    Parameters
+    ----------
+    inf : bool
+        Whether an infinity counts; a NaN does.
+
+    Raises
+    ------
+    NonFiniteError
+        Names the op, the index in its result, and your line.
+
+    Notes
+    -----
     It checks every value computed from a tracked one, and every cotangent of a backward pass.
     Numbers that are not finite in the input data pass. Jitted functions run in plain Python
     meanwhile: the result does not depend on compilation.
 
+    Examples
+    --------
     >>> with nan_check():
     ...     tracker.gradient(lambda x: np.sum(np.sqrt(x)), [1.0, 0.0])
     Traceback (most recent call last):

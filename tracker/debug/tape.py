@@ -42,8 +42,28 @@ class TapeText:
 def tape(y: Any) -> TapeText:
     """The history of a tracked value, one line per value, and the bytes that it keeps alive.
 
-    A shared array counts once.
+    Parameters
+    ----------
+    y : Tracked
+        A value that was computed from a param, or from an argument inside a derivative.
 
+    Returns
+    -------
+    TapeText
+        Prints as the text; has `live_bytes` (a shared array counts once) and `values`, their
+        number.
+
+    Raises
+    ------
+    NotTrackedError
+        `y` is plain.
+
+    See Also
+    --------
+    draw
+
+    Examples
+    --------
     >>> x = tracker.param([1.0, 2.0])
     >>> tape(np.sum(np.sin(x)))
     a: f64[2] = param

@@ -51,7 +51,7 @@ Atom = Var | Const
 
 @record(frozen=True, eq=False)
 class Eqn:
-    """out = op(*operands, **params); `where` is the `file:line` of the user's code."""
+    """An equation `out = op(*operands, **params)`; `where` is the `file:line` of user code."""
 
     op: Op
     operands: tuple[Atom, ...]

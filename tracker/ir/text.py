@@ -156,7 +156,22 @@ Function.printer = print_function
 
 
 def parse(text: str) -> Function:
-    """The function that a text describes; an IRError names the line that does not parse."""
+    """The function that a text describes; an IRError names the line that does not parse.
+
+    Parameters
+    ----------
+    text : str
+        As `str(function)` gives it.
+
+    Returns
+    -------
+    Function
+
+    Raises
+    ------
+    IRError
+        Names the line that does not parse.
+    """
     lines = Lines(text)
     function = _Parser(lines, lines.next()).function()
     while not lines.is_exhausted:

@@ -34,7 +34,18 @@ Memo = dict[Hashable, Type]  # by op, params, and the ids of types: to hash one 
 
 
 def verify(function: Function) -> None:
-    """Raise an IRError unless the function satisfies every invariant of the IR."""
+    """Raise an IRError unless the function satisfies every invariant of the IR.
+
+    Parameters
+    ----------
+    function : Function
+        Nested functions are checked, too.
+
+    Raises
+    ------
+    IRError
+        Names the equation and what is wrong.
+    """
     _verify(function, {})
 
 

@@ -74,27 +74,55 @@ def jit(
 ) -> Any:
     """Compile a function of NumPy arrays and numbers, when it is called, to native code.
 
+    Parameters
+    ----------
+    f : callable
+        Called with arrays, numbers, or structures of them. Without it, a decorator:
+        `@jit(strict=True)`.
+    static : int, str, or iterable of them
+        Names or positions (also in `*args`) of arguments that are constants of a trace: lists,
+        tuples and dicts are compared by their contents, numbers by value, arrays and other objects
+        by identity.
+    cache : bool, optional
+        Whether compiled kernels are kept on disk (None: as TRACKER_CACHE says).
+    strict : bool
+        Whether to raise where NumPy or plain Python would have to run something.
+    max_traces : int
+        After so many traces of one signature, plain Python runs, with a warning.
+    pure : iterable
+        Functions, classes and modules whose results depend on their arguments alone.
+    static_argnums, static_argnames : int, str, or iterable of them
+        More static arguments, as other libraries name them.
+
+    Returns
+    -------
+    Jitted
+        Called like `f`; `gradient`, `value_and_grad`, ... of it run compiled, too. It has methods
+        that show what runs: `explain`, `ir`, `llvm`, `asm`, `cache_info`, `clear_cache`.
+
+    Raises
+    ------
+    CompileError
+        On a call, if `strict`: something needs NumPy or Python.
+
+    See Also
+    --------
+    trace, export, config
+
+    Notes
+    -----
     The first call traces `f` with the real values; later calls with arguments of the same
     structure, dtypes and shapes run machine code. Results are those of the plain function: Python
-    branches on values are checked on every call, and another path is traced when it is first
-    taken. The 256 signatures that were used last keep their traces. `gradient`, `value_and_grad`,
-    ... of a jitted function run compiled, too.
-
-    static      names or positions (also in `*args`) of arguments that are constants of a trace:
-                lists, tuples and dicts are compared by their contents, numbers by value, arrays
-                and other objects by identity
-    cache       whether compiled kernels are kept on disk (None: as TRACKER_CACHE says)
-    strict      raise CompileError where NumPy or plain Python would have to run something
-    max_traces  after so many traces of one signature, plain Python runs, with a warning
-    pure        functions, classes and modules whose results depend on their arguments alone
-    static_argnums, static_argnames
-                more static arguments, as other libraries name them
+    branches on values are checked on every call, and another path is traced when it is first taken.
+    The 256 signatures that were used last keep their traces.
 
     Machine code does not repeat the calls that a trace has made. So a function that calls what is
     not known to be pure (the clock, a file, a database, a library in C) runs in plain Python, with
     a warning. Make that call before, and pass its result as an argument. If the result depends on
     the arguments alone, `jit(pure=[lookup])` says so, and `lookup` is not inspected.
 
+    Examples
+    --------
     >>> @jit
     ... def f(x):
     ...     return np.sum(np.sin(x) ** 2)

@@ -86,16 +86,38 @@ def export(
 ) -> tuple[Path, Path]:
     """Write `path`.o and `path`.h: `f` and its gradient as C functions, linked without Python.
 
-    args, kwargs   examples: shapes and dtypes are those that the C functions will take; structures
-                   become one parameter per number or array
-    name           of the C function; the name of `f` if it has one. The gradient, where `f` gives a
-                   real number, is `<name>_gradient`
-    native         for this machine's processor, rather than for any of its kind
+    Parameters
+    ----------
+    f : callable
+        A function of arrays and numbers.
+    *args, **kwargs
+        Examples: their shapes and dtypes are those that the C functions will take. Structures
+        become one parameter per number or array.
+    path : str or path
+        Of the two files, without a suffix.
+    name : str, optional
+        Of the C function; by default that of `f`. The gradient, where `f` gives a real number, is
+        `<name>_gradient`.
+    native : bool
+        Whether the code is for this machine's processor, rather than for any of its kind.
 
+    Returns
+    -------
+    tuple of pathlib.Path
+        The object file and the header.
+
+    Raises
+    ------
+    CompileError
+        Something needs NumPy or Python; the message names the operation.
+
+    Notes
+    -----
     Arrays are contiguous, in C order. Both functions return 0, or 1 where Python code would have
-    taken another branch than at the examples. Raises CompileError, naming the operation, where
-    something needs NumPy. Returns the two paths.
+    taken another branch than at the examples.
 
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _, header = export(lambda x: np.sum(x**2), np.ones(3), path=folder + "/f", name="f")

@@ -24,6 +24,17 @@ Axis = int | tuple[int, ...] | None
 def sigmoid(x: Any) -> Any:
     """1 / (1 + exp(-x)), elementwise: the logistic function.
 
+    Parameters
+    ----------
+    x : array_like
+        Any shape.
+
+    Returns
+    -------
+    Of the shape and float dtype of `x`.
+
+    Examples
+    --------
     >>> sigmoid(0.0)
     np.float64(0.5)
     """
@@ -33,6 +44,17 @@ def sigmoid(x: Any) -> Any:
 def logsigmoid(x: Any) -> Any:
     """log(sigmoid(x)) = -log(1 + exp(-x)), elementwise, without overflow.
 
+    Parameters
+    ----------
+    x : array_like
+        Any shape.
+
+    Returns
+    -------
+    Of the shape and float dtype of `x`.
+
+    Examples
+    --------
     >>> logsigmoid(-1000.0)
     np.float64(-1000.0)
     """
@@ -42,6 +64,17 @@ def logsigmoid(x: Any) -> Any:
 def softplus(x: Any) -> Any:
     """log(1 + exp(x)), elementwise, without overflow.
 
+    Parameters
+    ----------
+    x : array_like
+        Any shape.
+
+    Returns
+    -------
+    Of the shape and float dtype of `x`.
+
+    Examples
+    --------
     >>> softplus(1000.0)
     np.float64(1000.0)
     """
@@ -52,6 +85,17 @@ def softplus(x: Any) -> Any:
 def relu(x: Any) -> Any:
     """max(x, 0), elementwise; its derivative at 0 is 0. NaN stays NaN.
 
+    Parameters
+    ----------
+    x : array_like
+        Any shape.
+
+    Returns
+    -------
+    Of the shape and float dtype of `x`.
+
+    Examples
+    --------
     >>> relu(np.array([-1.0, 2.0]))
     array([0., 2.])
     """
@@ -62,6 +106,19 @@ def relu(x: Any) -> Any:
 def leaky_relu(x: Any, slope: float = 0.01) -> Any:
     """x where x > 0, else slope * x (Maas, Hannun, Ng, 2013).
 
+    Parameters
+    ----------
+    x : array_like
+        Any shape.
+    slope : float
+        The derivative to the left of 0, and at 0.
+
+    Returns
+    -------
+    Of the shape and float dtype of `x`.
+
+    Examples
+    --------
     >>> leaky_relu(np.array([-1.0, 2.0]), 0.25)
     array([-0.25,  2.  ])
     """
@@ -72,6 +129,19 @@ def leaky_relu(x: Any, slope: float = 0.01) -> Any:
 def elu(x: Any, alpha: float = 1.0) -> Any:
     """x where x > 0, else alpha * (exp(x) - 1) (Clevert, Unterthiner, Hochreiter, 2016).
 
+    Parameters
+    ----------
+    x : array_like
+        Any shape.
+    alpha : float
+        The derivative at 0, which is that of the left side.
+
+    Returns
+    -------
+    Of the shape and float dtype of `x`.
+
+    Examples
+    --------
     >>> elu(np.array([0.0, 2.0]))
     array([0., 2.])
     """
@@ -83,9 +153,20 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
 def gelu(x: Any, *, approximate: bool = True) -> Any:
     """x * Phi(x), Phi the normal distribution function (Hendrycks and Gimpel, 2016).
 
-    By default with their approximation Phi(x) = sigmoid(2 sqrt(2/pi) (x + 0.044715 x**3)), which is
-    within 5e-4; `approximate=False` needs SciPy.
+    Parameters
+    ----------
+    x : array_like
+        Any shape.
+    approximate : bool
+        Whether to take Phi(x) = sigmoid(2 sqrt(2/pi) (x + 0.044715 x**3)), which is within 5e-4.
+        False needs SciPy.
 
+    Returns
+    -------
+    Of the shape and float dtype of `x`.
+
+    Examples
+    --------
     >>> gelu(0.0)
     np.float64(0.0)
     """
@@ -101,6 +182,19 @@ def gelu(x: Any, *, approximate: bool = True) -> Any:
 def softmax(x: Any, axis: Axis = -1) -> Any:
     """exp(x) / sum(exp(x)) along an axis, without overflow.
 
+    Parameters
+    ----------
+    x : array_like
+        Any shape.
+    axis : int or tuple of int
+        The axis of the sum; None: all of them.
+
+    Returns
+    -------
+    Of the shape of `x`.
+
+    Examples
+    --------
     >>> softmax(np.array([1000.0, 1000.0]))
     array([0.5, 0.5])
     """
@@ -110,6 +204,19 @@ def softmax(x: Any, axis: Axis = -1) -> Any:
 def logsoftmax(x: Any, axis: Axis = -1) -> Any:
     """log(softmax(x)) along an axis: x - logsumexp(x), without overflow.
 
+    Parameters
+    ----------
+    x : array_like
+        Any shape.
+    axis : int or tuple of int
+        The axis of the sum; None: all of them.
+
+    Returns
+    -------
+    Of the shape of `x`.
+
+    Examples
+    --------
     >>> logsoftmax(np.array([-1000.0, 0.0]))
     array([-1000.,     0.])
     """
@@ -119,6 +226,21 @@ def logsoftmax(x: Any, axis: Axis = -1) -> Any:
 def logsumexp(x: Any, axis: Axis = -1, keepdims: bool = False) -> Any:
     """log(sum(exp(x))) along an axis, without overflow; -inf where all entries are -inf.
 
+    Parameters
+    ----------
+    x : array_like
+        Any shape.
+    axis : int or tuple of int
+        The axis of the sum; None: all of them.
+    keepdims : bool
+        Whether it is kept, with extent 1.
+
+    Returns
+    -------
+    Of the shape of `x` without the axis.
+
+    Examples
+    --------
     >>> logsumexp(np.array([1000.0, -np.inf]))
     np.float64(1000.0)
     """

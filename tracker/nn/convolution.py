@@ -32,14 +32,34 @@ def conv(
     groups: int = 1,
     flipped: bool = False,
 ) -> Any:
-    """The correlation of deep learning: y[n, o, p] = sum over c, k of w[o, c, k] x[n, c, p*stride +
-    k*dilation - padding].
+    """The correlation of deep learning, with kernels that are shared by all positions.
 
-    x is (N, C, *spatial), w is (O, C / groups, *kernel), the result (N, O, *counts). `padding` is a
-    number of zeros, one per dimension, a pair per dimension, 'valid' (none) or 'same' (as many as
-    keep the extents at stride 1). Channels of x and w are divided into `groups` in order.
-    `flipped=True` runs the kernel backwards: the mathematical convolution (NNlib's default).
+    Parameters
+    ----------
+    x : array_like
+        Shape `(N, C, *spatial)`.
+    w : array_like
+        Shape `(O, C / groups, *kernel)`.
+    stride, dilation : int or tuple of int
+        For all spatial dimensions, or one for each.
+    padding : int, tuple, or {'valid', 'same'}
+        A number of zeros, one per dimension, a pair per dimension, 'valid' (none) or 'same' (as
+        many as keep the extents at stride 1).
+    groups : int
+        The channels of x and w are divided into so many groups, in order.
+    flipped : bool
+        Whether the kernel runs backwards: the mathematical convolution (NNlib's default).
 
+    Returns
+    -------
+    Of shape `(N, O, *counts)`.
+
+    Notes
+    -----
+    `y[n, o, p]` is the sum over c, k of `w[o, c, k] * x[n, c, p*stride + k*dilation - padding]`.
+
+    Examples
+    --------
     >>> conv(np.ones((1, 1, 4)), np.array([[[1.0, 2.0]]]))
     array([[[3., 3., 3.]]])
     """
@@ -88,8 +108,23 @@ def depthwiseconv(
     dilation: Size = 1,
     flipped: bool = False,
 ) -> Any:
-    """`conv` of each channel for itself: x (N, C, *spatial), w (C * multiplier, 1, *kernel).
+    """`conv` of each channel for itself.
 
+    Parameters
+    ----------
+    x : array_like
+        Shape `(N, C, *spatial)`.
+    w : array_like
+        Shape `(C * multiplier, 1, *kernel)`.
+    stride, padding, dilation, flipped
+        As for `conv`.
+
+    Returns
+    -------
+    Of shape `(N, C * multiplier, *counts)`.
+
+    Examples
+    --------
     >>> depthwiseconv(np.ones((1, 2, 3)), np.array([[[1.0, 1.0]], [[1.0, 2.0]]]))
     array([[[2., 2.],
             [3., 3.]]])
@@ -108,9 +143,27 @@ def depthwiseconv(
 def maxpool(x: Any, k: Size, *, stride: Size | None = None, padding: Padding = 0) -> Any:
     """The largest entry of each window of extent `k`, which moves by `stride` (k, if None).
 
-    x is (N, C, *spatial); padding never wins. Where several entries attain the maximum, they share
-    its gradient equally, as in `np.max`.
+    Parameters
+    ----------
+    x : array_like
+        Shape `(N, C, *spatial)`.
+    k : int or tuple of int
+        The extents of the window.
+    stride : int or tuple of int, optional
+        How far it moves; by default `k`.
+    padding
+        As for `conv`; it never wins.
 
+    Returns
+    -------
+    Of shape `(N, C, *counts)`.
+
+    Notes
+    -----
+    Where several entries attain the maximum, they share its gradient equally, as in `np.max`.
+
+    Examples
+    --------
     >>> maxpool(np.array([[[1.0, 3.0, 2.0, 0.0]]]), 2)
     array([[[3., 2.]]])
     """
@@ -124,8 +177,23 @@ def maxpool(x: Any, k: Size, *, stride: Size | None = None, padding: Padding = 0
 def meanpool(x: Any, k: Size, *, stride: Size | None = None, padding: Padding = 0) -> Any:
     """The mean of each window of extent `k`, which moves by `stride` (k, if None).
 
-    x is (N, C, *spatial). Zeros of the padding are counted.
+    Parameters
+    ----------
+    x : array_like
+        Shape `(N, C, *spatial)`.
+    k : int or tuple of int
+        The extents of the window.
+    stride : int or tuple of int, optional
+        How far it moves; by default `k`.
+    padding
+        As for `conv`; its zeros are counted.
 
+    Returns
+    -------
+    Of shape `(N, C, *counts)`.
+
+    Examples
+    --------
     >>> meanpool(np.array([[[1.0, 3.0, 2.0, 0.0]]]), 2)
     array([[[2., 1.]]])
     """

@@ -13,11 +13,32 @@ from tracker.tape.record import aval_of, data_of
 
 
 def dropout(x: Any, p: float, *, rng: Any) -> Any:
-    """Each entry is 0 with probability `p`, and else divided by 1 - p (Srivastava et al., 2014).
+    """Each entry is 0 with probability `p`, and else divided by 1 - p.
 
-    `rng` is a NumPy `Generator` (or `RandomState`): one uniform number is drawn per entry, anew in
-    every call, compiled or not.
+    Parameters
+    ----------
+    x : array_like
+        Any shape.
+    p : float
+        In [0, 1).
+    rng : numpy.random.Generator or numpy.random.RandomState
+        One uniform number is drawn per entry, anew in every call, compiled or not.
 
+    Returns
+    -------
+    Of the shape of `x`.
+
+    Notes
+    -----
+    As in [1]_, scaled in training rather than in use.
+
+    References
+    ----------
+    .. [1] N. Srivastava et al., Dropout: a simple way to prevent neural networks from overfitting,
+       2014.
+
+    Examples
+    --------
     >>> dropout(np.ones(4), 0.5, rng=np.random.default_rng(0))
     array([2., 0., 0., 0.])
     """
@@ -40,11 +61,36 @@ def batchnorm(
     axis: int = 1,
     eps: float = 1e-5,
 ) -> Any:
-    """(x - mean) / sqrt(var + eps) * scale + shift, per channel (Ioffe and Szegedy, 2015).
+    """(x - mean) / sqrt(var + eps) * scale + shift, per channel.
 
-    The channels of x lie along `axis`; scale, shift, mean and var have one entry per channel.
-    Without `mean` and `var`, those of the batch are taken (training); give running ones in use.
+    Parameters
+    ----------
+    x : array_like
+        The channels lie along `axis`.
+    scale, shift : array_like
+        One entry per channel.
+    mean, var : array_like, optional
+        One entry per channel: running ones, in use. Without them those of the batch are taken
+        (training).
+    axis : int
+        The axis of the channels.
+    eps : float
+        Added to the variance.
 
+    Returns
+    -------
+    Of the shape of `x`.
+
+    Notes
+    -----
+    Batch normalisation [1]_.
+
+    References
+    ----------
+    .. [1] S. Ioffe and C. Szegedy, Batch normalization, 2015.
+
+    Examples
+    --------
     >>> batchnorm(np.array([[1.0], [3.0]]), np.ones(1), np.zeros(1), eps=0.0)
     array([[-1.],
            [ 1.]])
@@ -76,9 +122,24 @@ def crossentropy(
 ) -> Any:
     """-sum(labels * logsoftmax(logits)) along an axis, averaged over everything else.
 
-    `labels` are probabilities (or one-hot), of the logits' shape; or integers, the numbers of the
-    classes, of that shape without the axis.
+    Parameters
+    ----------
+    logits : array_like
+        The classes lie along `axis`.
+    labels : array_like
+        Probabilities (or one-hot), of the logits' shape; or integers, the numbers of the classes,
+        of that shape without the axis.
+    axis : int
+        The axis of the classes.
+    reduction : {'mean', 'sum', 'none'}
+        What is done over everything else.
 
+    Returns
+    -------
+    A number; for 'none' an array of the logits' shape without the axis.
+
+    Examples
+    --------
     >>> crossentropy(np.array([[0.0, 0.0]]), [1])
     np.float64(0.6931471805599453)
     """

@@ -28,9 +28,13 @@ Rate = float | Callable[[Any], Any]
 class State(NamedTuple):
     """The state of an optimiser.
 
-    step   how many steps were taken
-    means  for each leaf of the parameters, in the order of `tracker.tree.leaves`, a tuple of
-           running means; None where nothing is trained
+    Attributes
+    ----------
+    step : int
+        How many steps were taken.
+    means : tuple
+        For each leaf of the parameters, in the order of `tracker.tree.leaves`, a tuple of running
+        means; None where nothing is trained.
     """
 
     step: int
@@ -38,7 +42,16 @@ class State(NamedTuple):
 
 
 class Optimiser(NamedTuple):
-    """`init(params) -> state` and `update(params, gradient, state) -> (params, state)`."""
+    """`init(params) -> state` and `update(params, gradient, state) -> (params, state)`.
+
+    Attributes
+    ----------
+    init : callable
+        Makes the `State` for parameters: numbers, arrays, or any structure of them.
+    update : callable
+        Makes a step. The gradient has the structure that `tracker.gradient` gives; leaves stay as
+        they are where it has None, and where a class's `trainable` leaves them out.
+    """
 
     init: Callable[[Any], State]
     update: Callable[[Any, Any, State], tuple[Any, State]]
@@ -47,6 +60,17 @@ class Optimiser(NamedTuple):
 def descent(rate: Rate = 0.1) -> Optimiser:
     """Gradient descent: p - rate * g.
 
+    Parameters
+    ----------
+    rate : float or callable
+        The step, or a function of the number of steps taken so far that gives it.
+
+    Returns
+    -------
+    Optimiser
+
+    Examples
+    --------
     >>> init, update = descent(0.5)
     >>> update({"w": 1.0}, {"w": 0.5}, init({"w": 1.0}))[0]
     {'w': 0.75}
@@ -55,9 +79,33 @@ def descent(rate: Rate = 0.1) -> Optimiser:
 
 
 def momentum(rate: Rate = 0.01, rho: float = 0.9, *, nesterov: bool = False) -> Optimiser:
-    """Descent along v = rho * v + g (Polyak, 1964); `nesterov` looks ahead: g + rho * v
-    (Sutskever et al., On the importance of initialization and momentum in deep learning, 2013).
+    """Descent along v = rho * v + g, by p - rate * v.
 
+    Parameters
+    ----------
+    rate : float or callable
+        The step, or a function of the number of steps taken so far that gives it.
+    rho : float
+        How much of v is kept.
+    nesterov : bool
+        Whether to look ahead, along g + rho * v [2]_.
+
+    Returns
+    -------
+    Optimiser
+
+    Notes
+    -----
+    The heavy ball of [1]_.
+
+    References
+    ----------
+    .. [1] B. Polyak, Some methods of speeding up the convergence of iteration methods, 1964.
+    .. [2] I. Sutskever et al., On the importance of initialization and momentum in deep learning,
+       2013.
+
+    Examples
+    --------
     >>> init, update = momentum(0.1)
     >>> params, state = update(1.0, 4.0, init(1.0))
     >>> round(params, 6), state.means
@@ -74,9 +122,35 @@ def momentum(rate: Rate = 0.01, rho: float = 0.9, *, nesterov: bool = False) -> 
 def adam(
     rate: Rate = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8
 ) -> Optimiser:
-    """Adam (Kingma and Ba, 2015, algorithm 1): steps of the mean gradient over its root mean
-    square, both corrected for having begun at zero.
+    """Adam: steps of the mean gradient over its root mean square.
 
+    Parameters
+    ----------
+    rate : float or callable
+        The step, or a function of the number of steps taken so far that gives it.
+    betas : tuple of float
+        How much is kept of the running means of the gradient and of its square.
+    eps : float
+        Added to the root mean square.
+
+    Returns
+    -------
+    Optimiser
+
+    See Also
+    --------
+    adamw
+
+    Notes
+    -----
+    Algorithm 1 of [1]_: both means are corrected for having begun at zero.
+
+    References
+    ----------
+    .. [1] D. Kingma and J. Ba, Adam: a method for stochastic optimization, 2015.
+
+    Examples
+    --------
     >>> init, update = adam(0.1)
     >>> round(update(1.0, 4.0, init(1.0))[0], 6)
     0.9
@@ -91,9 +165,33 @@ def adamw(
     *,
     decay: float = 1e-2,
 ) -> Optimiser:
-    """Adam after shrinking by rate * decay (Loshchilov and Hutter, Decoupled weight decay
-    regularization, 2019).
+    """Adam after shrinking the parameters by the factor 1 - rate * decay.
 
+    Parameters
+    ----------
+    rate, betas, eps
+        As for `adam`.
+    decay : float
+        The weight decay.
+
+    Returns
+    -------
+    Optimiser
+
+    See Also
+    --------
+    adam
+
+    Notes
+    -----
+    The decoupled decay of [1]_.
+
+    References
+    ----------
+    .. [1] I. Loshchilov and F. Hutter, Decoupled weight decay regularization, 2019.
+
+    Examples
+    --------
     >>> init, update = adamw(0.1, decay=0.5)
     >>> round(update(1.0, 4.0, init(1.0))[0], 6)
     0.85
@@ -112,6 +210,21 @@ def adamw(
 def rmsprop(rate: Rate = 0.01, rho: float = 0.99, eps: float = 1e-8) -> Optimiser:
     """Steps of the gradient over its running root mean square (Hinton, lecture 6e, 2012).
 
+    Parameters
+    ----------
+    rate : float or callable
+        The step, or a function of the number of steps taken so far that gives it.
+    rho : float
+        How much is kept of the running mean of the square.
+    eps : float
+        Added to the root mean square.
+
+    Returns
+    -------
+    Optimiser
+
+    Examples
+    --------
     >>> init, update = rmsprop(0.1)
     >>> round(update(1.0, 4.0, init(1.0))[0], 6)
     0.0

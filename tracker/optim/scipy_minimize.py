@@ -26,18 +26,32 @@ _WITH_HESSIAN = ("dogleg", "trust-exact")
 def minimize(
     f: Callable[..., Any], params: Any, method: Any = None, *, bounds: Any = None, **options: Any
 ) -> Any:
-    """Minimise a scalar function of parameters with one of SciPy's methods; gives SciPy's result,
-    whose `x` has the structure of the parameters.
+    """Minimise a scalar function of parameters with one of SciPy's methods.
 
-    Gradients are this package's, as are products with hessians for the methods of Newton. Integers,
-    bools and text inside structures stay as they are, and what is not `trainable`.
+    Parameters
+    ----------
+    f : callable
+        Of the parameters; its result is a real scalar. If it is jitted, value and derivatives run
+        compiled.
+    params
+        The start: a number, an array, or any structure. Integers, bools and text inside structures
+        stay as they are, and what is not `trainable`.
+    method : str, optional
+        As for `scipy.optimize.minimize`. Those of Newton get products with the hessian.
+    bounds : optional
+        In the structure of the parameters: for each leaf a pair (lower, upper) for all of its
+        elements, or an array of such pairs; None where there is no bound.
+    **options
+        Other keywords of SciPy's: `args`, `tol`, `options`, ...; callbacks and constraints get the
+        vector of `tracker.tree.ravel`.
 
-    method   as in `scipy.optimize.minimize`
-    bounds   in the structure of the parameters: for each leaf a pair (lower, upper) for all of its
-             elements, or an array of such pairs; None where there is no bound
-    options  other keywords of SciPy's: `args`, `tol`, `options`, ...; callbacks and constraints get
-             the vector of `tracker.tree.ravel`
+    Returns
+    -------
+    scipy.optimize.OptimizeResult
+        Its `x` has the structure of the parameters.
 
+    Examples
+    --------
     >>> result = minimize(lambda m: (m["x"] - 1.0) ** 2 + m["n"], {"x": 0.0, "n": 2})
     >>> round(result.x["x"], 6), result.x["n"]
     (1.0, 2)

@@ -136,7 +136,27 @@ class Tracked(metaclass=_TransparentMeta):
     """A number or array whose history is recorded. Made by `tracker.param` and by derivatives.
 
     It behaves as the ndarray (or Python number) inside: operators, NumPy functions, indexing,
-    writing, methods. `x.data` is what is inside, read-only; `x.grad` the accumulated gradient.
+    writing, methods. What would lose the history (`float(t)`, `plain[i] = t`, a C extension) raises
+    a `ConversionError` that says what to type.
+
+    Attributes
+    ----------
+    data
+        What is inside, read-only.
+    grad
+        The accumulated gradient: see `tracker.grad`.
+    shape, ndim, size, dtype
+        As of an ndarray.
+
+    See Also
+    --------
+    tracker.param, tracker.data
+
+    Examples
+    --------
+    >>> t = tracker.param([1.0, 2.0])
+    >>> np.sin(t)[0].dtype, t.shape
+    (dtype('float64'), (2,))
     """
 
     __slots__ = ("__weakref__", "_owner", "_value", "_view", "_views")

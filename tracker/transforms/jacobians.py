@@ -56,11 +56,33 @@ def jacobian(f: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> tuple[An
 def jacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:  # type: ignore[misc]  # takes no keywords of `f`
     """The matrices of all first derivatives: a tuple, one entry per argument.
 
-    For an array argument the matrix (y.size, a.size), both in C order; for a number the vector
-    (y.size,), zeros where it was only an axis, a count or a flag; None for other arguments. A
-    number y has one row; a list of numbers is an array. With `shaped`, the entries have shape
-    y.shape + a.shape. Forward or reverse mode, whichever needs fewer passes.
+    Parameters
+    ----------
+    f : callable
+        Its result is a number, an array, or a list of numbers, which counts as an array.
+    *args
+        The point; or `Params`, for an `f` without arguments.
+    shaped : bool
+        Give entries of shape `y.shape + a.shape`, rather than matrices.
 
+    Returns
+    -------
+    tuple
+        For an array argument `a` the matrix (y.size, a.size), both in C order; for a number the
+        vector (y.size,), zeros where it was only an axis, a count or a flag; None for other
+        arguments. A number y has one row. For `Params`, a `Grads`.
+
+    See Also
+    --------
+    withjacobian, gradient, jvp, pullback
+
+    Notes
+    -----
+    Forward mode, one pass for each element of the arguments, or reverse mode, one for each element
+    of the result: whichever needs fewer. The passes of one mode run as one, mapped by `vmap`.
+
+    Examples
+    --------
     >>> jacobian(lambda x: x * x[0], [1.0, 2.0])
     (array([[2., 0.],
            [2., 1.]]),)
@@ -245,6 +267,33 @@ def hessian(f: Callable[[Any], Any], x: Any) -> Any: ...
 def hessian(f: Callable[..., Any], x: Any) -> Any:
     """All second derivatives of a scalar function: (n, n) in C order, a number for a number.
 
+    Parameters
+    ----------
+    f : callable
+        A function of one argument, whose result is a real scalar.
+    x : array_like
+        The point, of n elements.
+
+    Returns
+    -------
+    ndarray or float
+        Shape (n, n), or a number for a number `x`.
+
+    Raises
+    ------
+    NotScalarError
+        The result of `f` is an array.
+
+    See Also
+    --------
+    hvp, diaghessian, hessian_reverse
+
+    Notes
+    -----
+    Forward mode over reverse mode.
+
+    Examples
+    --------
     >>> hessian(lambda x: np.prod(x), [2.0, 3.0])
     array([[0., 1.],
            [1., 0.]])
@@ -287,6 +336,24 @@ def _pullback_map(f: Callable[..., Any], x: Any) -> Callable[[Any], Any]:
 def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
     """The diagonals of the hessians: an entry of the argument's shape for each argument.
 
+    Parameters
+    ----------
+    f : callable
+        Its result is a real scalar.
+    *args : array_like
+        The point.
+
+    Returns
+    -------
+    tuple
+        For each argument its second derivatives d2f/da_i2, of the argument's shape.
+
+    See Also
+    --------
+    hessian
+
+    Examples
+    --------
     >>> diaghessian(lambda x, y: np.sum(x**3) * y**2, [1.0, 2.0], 3.0)
     (array([ 54., 108.]), np.float64(18.0))
     """
@@ -316,6 +383,33 @@ def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
 def hvp(f: Callable[[Any], Any], x: Any, v: Any) -> Any:
     """The hessian of `f` at `x` times `v`, in the structure of `x`; no matrix is made.
 
+    Parameters
+    ----------
+    f : callable
+        A function of one argument, whose result is a real scalar.
+    x
+        The point: an array, a number or a structure of them.
+    v
+        The vector, of the structure and shapes of `x`.
+
+    Returns
+    -------
+    Of the structure and shapes of `x`.
+
+    See Also
+    --------
+    hessian
+
+    Notes
+    -----
+    Forward mode over reverse mode, as in [1]_: a small multiple of the cost of `f`.
+
+    References
+    ----------
+    .. [1] B. Pearlmutter, Fast exact multiplication by the Hessian, Neural Computation 6 (1994).
+
+    Examples
+    --------
     >>> hvp(lambda x: np.prod(x), [2.0, 3.0], [1.0, 0.0])
     array([0., 1.])
     """

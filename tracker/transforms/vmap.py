@@ -46,12 +46,34 @@ def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, 
 def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
     """A function that applies `f` to every row of its arguments and stacks the results.
 
-    in_axes: the axis of the arguments' arrays that runs over the rows: an int, None for an argument
-    that all rows share, or a tuple with one entry per argument, each an int, None, or a structure
-    of them. Keyword arguments are mapped over their first axis. out_axes: the axis of the rows in
-    the results: an int, or a structure of ints. `f` may branch on its values, write into its rows,
-    and be mapped or differentiated again. As `jax.vmap`.
+    Parameters
+    ----------
+    f : callable
+        May branch on its values, write into its rows, and be mapped or differentiated again.
+    in_axes : int, None, or tuple
+        The axis of the arguments' arrays that runs over the rows: an int for all, or one entry per
+        argument, each an int, None for an argument that all rows share, or a structure of them.
+        Keyword arguments are mapped over their first axis.
+    out_axes : int or structure of int
+        The axis of the rows in the results.
 
+    Returns
+    -------
+    callable
+        Of the arguments of `f`.
+
+    Raises
+    ------
+    UnsupportedError
+        The mapped axes have different extents, or an argument has no such axis.
+
+    Notes
+    -----
+    One row is recorded, and the record is run on all rows at once; rows that take another branch
+    are recorded and run in turn. An op without a rule for it is mapped row by row. As `jax.vmap`.
+
+    Examples
+    --------
     >>> vmap(np.dot)(np.ones((2, 3)), np.arange(6.0).reshape(2, 3))
     array([ 3., 12.])
     """
