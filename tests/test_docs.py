@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import inspect
 import re
 from pathlib import Path
 
@@ -26,7 +27,9 @@ MODULES = [
     "tracker.debug.draw", "tracker.debug.nan_check", "tracker.debug.tape",
     "tracker.autodiff.gradients", "tracker.transforms.jacobians", "tracker.autodiff.leaves",
     "tracker.autodiff.params", "tracker.autodiff.pullbacks", "tracker.autodiff.checkpoint",
-    "tracker.autodiff.custom_rules", "tracker.testing", "tracker.tree",
+    "tracker.autodiff.custom_rules", "tracker.testing", "tracker.tree", "tracker.control",
+    "tracker.transforms.vmap", "tracker.tape.tracked", "tracker.jit.api", "tracker.jit.export",
+    "tracker.nn.activations", "tracker.nn.convolution", "tracker.nn.layers",
 ]  # fmt: skip
 
 
@@ -50,6 +53,40 @@ def test_every_derivative_has_its_example():
     for name in tracker.__all__:
         if name[0].islower() and name not in others:
             assert re.search(rf"\b{name}\(|@tracker\.{name}\b", text), name
+
+
+def listed():
+    """The functions and classes that have a page of the reference, by their full names."""
+    for path in sorted((DOCS / "reference").glob("*.rst")):
+        module = ""
+        for line in path.read_text().splitlines():
+            if line.startswith(".. currentmodule:: "):
+                module = line.split()[-1]
+            elif re.fullmatch(r"   [A-Za-z_]\w*", line):
+                yield f"{module}.{line.strip()}"
+
+
+def test_every_public_function_has_a_page():
+    pages = set(listed())
+    for space in (tracker, tracker.nn, tracker.optim, tracker.debug):
+        for name in space.__all__:
+            thing = getattr(space, name)
+            if callable(thing) and not (isinstance(thing, type) and issubclass(thing, Exception)):
+                assert f"{space.__name__}.{name}" in pages
+
+
+@pytest.mark.parametrize("name", sorted(listed()))
+def test_docstring_names_all_parameters_and_has_an_example(name):
+    module, _, own = name.rpartition(".")
+    thing = getattr(importlib.import_module(module), own)
+    if isinstance(thing, type):
+        return  # its fields are described in its own words
+    section = re.compile(r"^(\w[\w ]+)\n-+\n(.*?)(?=^\w[\w ]+\n---|\Z)", re.MULTILINE | re.DOTALL)
+    sections = dict(section.findall(inspect.getdoc(thing)))
+    heads = re.findall(r"^(\S.*?)(?: : .*)?$", sections.get("Parameters", ""), re.MULTILINE)
+    described = {part.strip("* ") for head in heads for part in head.split(",")}
+    assert described == set(inspect.signature(thing).parameters)
+    assert ">>> " in sections.get("Examples", "") or own in ("check_op", "parse", "verify")
 
 
 @pytest.mark.parametrize("name", MODULES)
