@@ -39,6 +39,7 @@ myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
 myst_heading_anchors = 3
 nb_execution_mode = "cache"  # a cell runs again when its page has changed; `make docs` starts anew
 nb_execution_raise_on_error = True
+nb_execution_in_temp = True
 nb_execution_timeout = 120
 nb_merge_streams = True
 
