@@ -4,6 +4,7 @@ import doctest
 import importlib
 import inspect
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,10 @@ def test_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     assert page_blocks.run((DOCS / page).read_text(), str(DOCS / page))
+    if "joblib" in sys.modules:  # its pool of processes waits for more
+        from joblib.externals.loky import get_reusable_executor
+
+        get_reusable_executor().shutdown(wait=True)
 
 
 def test_a_page_that_shows_another_value_fails():
