@@ -17,7 +17,12 @@ from check import FACTORS
 ROOT = Path(__file__).parent.parent
 PAGE = Path("docs", "explanation", "performance.md")
 MARKERS = "<!-- benchmarks: begin -->\n", "<!-- benchmarks: end -->"
-_PLOTS = {"time_by_size.svg": "time against size", "first_call.svg": "first call against length"}
+_SPEED = "speed.svg"
+_PLOTS = {
+    _SPEED: "time in units of tracker's",
+    "time_by_size.svg": "time against size",
+    "first_call.svg": "first call against length",
+}
 _FASTER = 1.05  # a peer is faster where its time is less than ours by this factor
 _LARGER = {"us": "ms", "ms": "s", "MB": "GB"}
 
@@ -84,14 +89,21 @@ def _conditions(results: Results) -> str:
 
 
 def readme_block(results: Results) -> str:
-    """Of first calls, those of cases that are nothing else."""
-    called = {case for case, figure, _ in rows(results) if figure == "call"}
-    of = [
-        (case, figure, entries)
-        for case, figure, entries in rows(results)
-        if entries["tracker"]["headline"] and (case not in called or figure in ("call", "memory"))
+    """The picture, its conditions, and its numbers."""
+    picture = f"![{_PLOTS[_SPEED]}]({PAGE.with_name(_SPEED).as_posix()})"
+    numbers = table(_compiled_calls(results), _columns(results), _median)
+    return "\n".join([picture, "", _conditions(results), "", *numbers]) + "\n"
+
+
+def _compiled_calls(results: Results) -> list[Row]:
+    """The calls of compiled functions that head the list."""
+    return [
+        row
+        for row in rows(results)
+        if row[1] == "call"
+        and row[2]["tracker"]["headline"]
+        and row[2]["tracker"]["group"] != "eager"
     ]
-    return "\n".join([_conditions(results), "", *table(of, _columns(results), _median)]) + "\n"
 
 
 def with_block(text: str, block: str) -> str:
@@ -183,7 +195,8 @@ def plots(results: Results, folder: Path) -> None:
 
     matplotlib.use("svg")
     matplotlib.rcParams.update({"svg.hashsalt": "tracker", "svg.fonttype": "none"})
-    calls, firsts = _PLOTS
+    speed, calls, firsts = _PLOTS
+    _plot_speed(folder / speed, results)
     _plot(folder / calls, "elements", lambda e: not _is_length(e) and _is_call(e), results)
     _plot(folder / firsts, "operations", lambda e: _is_length(e) and _is_first(e), results)
 
@@ -199,6 +212,36 @@ def _is_call(entry: dict[str, Any]) -> bool:
 
 def _is_first(entry: dict[str, Any]) -> bool:
     return entry["figure"] in ("first result", "machine code")
+
+
+def _plot_speed(path: Path, results: Results) -> None:
+    """A group of bars for each call, a bar for each other library: its time in units of ours."""
+    import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator
+
+    of = _compiled_calls(results)[::-1]
+    others = _columns(results)[1:]
+    height = 0.8 / max(len(others), 1)
+    figure, axis = plt.subplots(figsize=(8, 1.2 + 0.42 * len(of)))
+    for number, name in enumerate(others):
+        shown = [(i, e) for i, (_, _, e) in enumerate(of) if name in e]
+        axis.barh(
+            [i + 0.4 - (number + 0.5) * height for i, _ in shown],
+            [e[name]["median"] / e["tracker"]["median"] - 1.0 for _, e in shown],
+            height,
+            left=1.0,
+            label="NumPy, value only" if name == "numpy" else name,
+        )
+    axis.axvline(1.0, color="black", linewidth=1.0)
+    axis.set(xscale="log", xlabel="time of a call / tracker's (more than 1: slower than tracker)")
+    axis.set_yticks(range(len(of)), [case for case, _, _ in of])
+    axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.minorticks_off()
+    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
 
 
 def _plot(

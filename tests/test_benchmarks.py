@@ -60,12 +60,12 @@ def test_report_is_written_from_a_file(benchmarks, tmp_path):
     report.write(json.loads(stored.read_text()), tmp_path)
 
     readme = (tmp_path / "README.md").read_text()
-    assert readme.startswith(f"before\n{begin}2026-01-02: an abacus, 2 cores")
+    assert readme.startswith(f"before\n{begin}![time in units of tracker's](docs/")
+    assert "\n2026-01-02: an abacus, 2 cores" in readme
     assert readme.endswith(f"{end}\nafter\n") and "old" not in readme
     assert "| what | tracker | jax | NumPy, value only |" in readme
     assert "| sum, n=10 | 2 us | 16 us | 8 us |" in readme
-    assert "| long: first result | 10 ms |  |  |" in readme
-    assert "sum, n=1000" not in readme
+    assert "sum, n=1000" not in readme and "long" not in readme
 
     page = (tmp_path / report.PAGE).read_text()
     assert "| sum, n=1000 | 1.8 ms (900 us) | 600 us (300 us) | 800 us (400 us) |" in page
@@ -73,7 +73,7 @@ def test_report_is_written_from_a_file(benchmarks, tmp_path):
     assert "| sum, n=1000 | jax | 3 |" in page
     assert "Not installed, and left out: torch." in page
     assert "- long, jax: took more than 60 s" in page
-    for name in ("time_by_size.svg", "first_call.svg"):
+    for name in ("speed.svg", "time_by_size.svg", "first_call.svg"):
         assert f"]({name})" in page
         assert "</svg>" in (folder / name).read_text()
 
