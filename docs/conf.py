@@ -4,6 +4,8 @@ Pages are MyST Markdown; those with `{code-cell}` blocks are notebooks, which my
 reference is generated from docstrings. `ext/` has what this site adds to Sphinx.
 """
 
+import re
+import shutil
 import sys
 import tomllib
 from pathlib import Path
@@ -25,12 +27,13 @@ extensions = [
     "sphinx.ext.intersphinx",
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
     "numpydoc",
     "myst_nb",
     "coverage_page",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "ext", "gallery/*.ipynb", "gallery/*.zip", "**/.ipynb_checkpoints"]
+exclude_patterns = ["_build", "ext", "gallery_header.rst", "gallery/*.ipynb"]
 nitpicky = True
 default_role = "code"
 
@@ -62,21 +65,22 @@ intersphinx_mapping = {
 }
 intersphinx_timeout = 5
 
-# The examples are a gallery once their folder has a header; until then a page says where they are.
-EXAMPLES = HERE.parent / "examples"
-if any(EXAMPLES.glob("GALLERY_HEADER.*")):
-    extensions.append("sphinx_gallery.gen_gallery")
-else:
-    (HERE / "gallery").mkdir(exist_ok=True)
-    names = "\n".join(f"- ``examples/{path.name}``" for path in sorted(EXAMPLES.glob("*.py")))
-    text = f"Examples\n========\n\nWhole programs, in the repository:\n\n{names}\n"
-    (HERE / "gallery" / "index.rst").write_text(text)
+# sphinx-gallery runs a copy of the examples: it wants a header beside them, and they save pictures.
+# An example without a title (an underlined line at the top) has no page.
+TITLE = re.compile(r'^"""\n?.+\n={3,}\n')
+EXAMPLES = HERE / "_build" / "examples"
+shutil.rmtree(EXAMPLES, ignore_errors=True)
+EXAMPLES.mkdir(parents=True)
+shutil.copy(HERE / "gallery_header.rst", EXAMPLES / "GALLERY_HEADER.rst")
+for path in sorted((HERE.parent / "examples").glob("*.py")):
+    if TITLE.match(path.read_text()):
+        shutil.copy(path, EXAMPLES)
+
 sphinx_gallery_conf = {
     "examples_dirs": str(EXAMPLES),
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
     "abort_on_example_error": True,
-    "remove_config_comments": True,
     "show_memory": False,
     "min_reported_time": 1,
 }
