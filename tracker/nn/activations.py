@@ -1,7 +1,8 @@
 """Activations, softmax and its logarithm: stable at extremes, float32 stays float32.
 
 Plain NumPy on tracked or plain arrays, so they differentiate to any order and compile. At a kink
-the derivative is that of the left side (relu: 0), as in other libraries; see `docs/conventions.md`.
+the derivative is that of the left side (relu: 0), as in other libraries; see
+`docs/explanation/conventions.md`.
 """
 
 from __future__ import annotations

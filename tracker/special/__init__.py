@@ -1,8 +1,8 @@
 """Functions of Tracker.jl and related packages that neither NumPy nor SciPy has under that name.
 
 `_elementary.py` needs NumPy only; `_scipy_based.py` is imported on first use. All differentiate to
-any order and compile. `docs/from_tracker_jl.md` is the table of all names, including those that
-NumPy or SciPy has.
+any order and compile. `docs/migration/tracker_jl.md` is the table of all names, including those
+that NumPy or SciPy has.
 
 >>> import tracker
 >>> tracker.gradient(tracker.special.sinpi, 1.0)

@@ -148,7 +148,7 @@ def test_black_scholes_runs_natively():
             np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
 
 
-# Singular points (docs/conventions.md)
+# Singular points (docs/explanation/conventions.md)
 
 
 @pytest.mark.parametrize("f, x, want", [

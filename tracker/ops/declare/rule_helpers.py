@@ -135,7 +135,7 @@ def _apply_structural_zeros(product: Any, partial: Any, d: Any) -> Any:
 
 
 def partial_product(times: Callable[[Any, Any], Any], g: Any, partial: Any, y: Any, xs: Any) -> Any:
-    """g times a partial derivative, which is conjugated if complex (see docs/conventions.md)."""
+    """g times a partial derivative, conjugated if complex (docs/explanation/conventions.md)."""
     if not callable(partial):
         return g if partial == 1 else -g if partial == -1 else times(g, partial)
     d = partial(y, *xs)

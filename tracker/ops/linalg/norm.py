@@ -1,5 +1,5 @@
 """`norm` and its relatives, `cond`, `matrix_rank`: composed of other functions. The derivative of a
-norm at zero is 0, by the strong zeros of docs/conventions.md."""
+norm at zero is 0, by the strong zeros of docs/explanation/conventions.md."""
 
 from __future__ import annotations
 
