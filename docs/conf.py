@@ -31,6 +31,7 @@ extensions = [
     "numpydoc",
     "myst_nb",
     "coverage_page",
+    "link_names",
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "ext", "gallery_header.rst", "gallery/*.ipynb"]

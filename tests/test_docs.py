@@ -45,6 +45,15 @@ def test_page(page, tmp_path, monkeypatch):
         get_reusable_executor().shutdown(wait=True)
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda path: path.name)
+def test_links_between_pages_lead_somewhere(page):
+    if GENERATED & set(page.relative_to(DOCS).parts):
+        return
+    for link in re.findall(r"\]\(([^):#]+)[^)]*\)", page.read_text()):
+        if link != "gallery/index":  # which sphinx-gallery writes
+            assert (page.parent / link).is_file(), link
+
+
 def test_a_page_that_shows_another_value_fails():
     page_blocks.run("```python\nx = 1  # prose\nx + 1  # 2\n```\n")
     with pytest.raises(AssertionError, match=r"page:4: x \+ 1"):
