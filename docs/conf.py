@@ -4,6 +4,7 @@ Pages are MyST Markdown; those with `{code-cell}` blocks are notebooks, which my
 reference is generated from docstrings. `ext/` has what this site adds to Sphinx.
 """
 
+import importlib
 import re
 import shutil
 import sys
@@ -19,7 +20,7 @@ _project = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"
 project = "tracker"
 author = "the tracker developers"
 copyright = f"2026, {author}"
-version = release = _project["version"]
+version = release = _project.get("version") or importlib.import_module("tracker").__version__
 
 extensions = [
     "sphinx.ext.autodoc",
