@@ -81,7 +81,8 @@ def listed():
 
 
 def test_every_public_function_has_a_page():
-    pages = set(listed())
+    by_hand = (DOCS / "reference" / "jitted.rst").read_text()
+    pages = {*listed(), *re.findall(r"^\.\. py:class:: (\S+)", by_hand, re.MULTILINE)}
     for space in (tracker, tracker.nn, tracker.optim, tracker.debug):
         for name in space.__all__:
             thing = getattr(space, name)
