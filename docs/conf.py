@@ -83,6 +83,10 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
     "abort_on_example_error": True,
+    # Code in examples links to the reference, and a function's page to the examples that use it.
+    "reference_url": {"tracker": None},
+    "backreferences_dir": "gallery/backreferences",
+    "doc_module": ("tracker",),
     "show_memory": False,
     "min_reported_time": 1,
 }
