@@ -5,6 +5,7 @@ reference is generated from docstrings. `ext/` has what this site adds to Sphinx
 """
 
 import importlib
+import os
 import re
 import shutil
 import sys
@@ -39,7 +40,13 @@ exclude_patterns = ["_build", "ext", "gallery_header.rst", "gallery/*.ipynb"]
 nitpicky = True
 default_role = "code"
 
-# MyST pages; cells run in this process's Python, and a cell that raises fails the build.
+# Cells run without the user's own IPython profile, and kernels say errors only.
+_profile = HERE / "_build" / "ipython" / "profile_default"
+_profile.mkdir(parents=True, exist_ok=True)
+(_profile / "ipython_kernel_config.py").write_text('c.Application.log_level = "ERROR"\n')
+os.environ["IPYTHONDIR"] = str(_profile.parent)
+
+# MyST pages; a cell that raises fails the build.
 myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
 myst_heading_anchors = 3
 nb_execution_mode = "cache"  # a cell runs again when its page has changed; `make docs` starts anew
@@ -50,7 +57,6 @@ nb_merge_streams = True
 
 # A page for each function. Types stand in the text of a docstring, not in signatures.
 autosummary_generate = True
-autosummary_ignore_module_all = False
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
