@@ -59,18 +59,28 @@ class Settings:
 class config:
     """Change settings: as a statement from here on, or for a `with` block, or a decorated function.
 
-    jit      False: compile nothing more; calls that no compiled trace accepts run as plain Python
-    check    True: verify the IR after every pass
-    threads  how many threads share a long loop that is compiled now; 1: only the caller's
-    dump     stages to print to stderr: any of 'trace', 'ir', 'llvm', 'asm', separated by commas
-    perf     True: write the names of what is compiled now to /tmp/perf-PID.map, where `perf report`
-             finds them: your functions, and their kernels with file and line (Linux)
-    gdb      True: tell the names to GDB, through its interface for such code (Linux)
-    progress True: a compilation of more than a second shows what it is at, on stderr; as a bar of
-             `rich`, if that is installed
-    plain    False: NumPy in your code stays NumPy while it is differentiated, and `tracker.numpy`
-             must be imported where it is needed; a tuple of names: code of these installed
-             packages counts as yours
+    Parameters
+    ----------
+    jit : bool
+        False: compile nothing more; calls that no compiled trace accepts run as plain Python.
+    check : bool
+        True: verify the IR after every pass.
+    threads : int
+        How many threads share a long loop that is compiled now; 1: only the caller's; 0: as many as
+        the processors we may use.
+    dump : str
+        Stages to print to stderr: any of 'trace', 'ir', 'llvm', 'asm', separated by commas.
+    perf : bool
+        True: write the names of what is compiled now to /tmp/perf-PID.map, where `perf report`
+        finds them: your functions, and their kernels with file and line (Linux).
+    gdb : bool
+        True: tell the names to GDB, through its interface for such code (Linux).
+    progress : bool
+        True: a compilation of more than a second shows what it is at, on stderr; as a bar of
+        `rich`, if that is installed.
+    plain : bool or tuple of str
+        False: NumPy in your code stays NumPy while it is differentiated, and `tracker.numpy` must
+        be imported where it is needed. Names: code of these installed packages counts as yours.
 
     Raises
     ------

@@ -57,9 +57,16 @@ Graph = tuple[str, list[Node], list[Edge]]
 def draw(what: Any, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Path:
     """Draw a tape, a function's trace, or a compiled plan, as an SVG file; returns its path.
 
-    `what` is a tracked value (its history is drawn), a jitted function (the loops, products and
-    host calls that run for these arguments, or for those of the newest trace), another function
-    (its equations at these arguments), or a trace. A picture shows at most the last 400 boxes.
+    Parameters
+    ----------
+    what : Tracked or callable
+        A tracked value (its history is drawn), a jitted function (the loops, products and host
+        calls that run for these arguments, or for those of the newest trace), or another function
+        (its equations at these arguments).
+    path : str or path
+        Of the file.
+    *args, **kwargs
+        Arguments of a function.
 
     Returns
     -------

@@ -487,11 +487,28 @@ def newest_trace(f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Functio
 
 
 def trace(f: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> Function:
-    """The IR of `f` at these arguments, as it was recorded: an `ir.Function`, which prints; a
-    notebook shows its picture.
+    """The IR of `f` at these arguments, as it was recorded: an `ir.Function`, which prints.
 
-    >>> trace(lambda x: x * 2.0, np.ones(3))
-    function function...(a: f64[3]) {
+    Parameters
+    ----------
+    f : callable
+        Any function of arrays and numbers; a jitted one counts as the plain one.
+    *args, **kwargs
+        The arguments, which `f` is run with.
+
+    Returns
+    -------
+    tracker.ir.graph.Function
+        The equations as they were recorded, before any pass.
+
+    See Also
+    --------
+    jit
+
+    Examples
+    --------
+    >>> print(trace(lambda x: x * 2.0, np.ones(3)))
+    function function_(a: f64[3]) {
       b: f64[3] = multiply a 2.0 ...
       return (b)
     }

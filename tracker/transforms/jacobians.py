@@ -111,7 +111,25 @@ def withjacobian(
     f: Callable[P, R], *args: P.args, **kwargs: P.kwargs
 ) -> ValueAndGradient[R, tuple[Any, ...]]: ...
 def withjacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:  # type: ignore[misc]
-    """The value and the jacobian of `f`, as a named tuple (val, grad)."""
+    """The value and the jacobian of `f`, as a named tuple (val, grad).
+
+    Parameters
+    ----------
+    f, *args, shaped
+        As for `jacobian`.
+
+    Returns
+    -------
+    val
+        The result of `f`, plain.
+    grad : tuple
+        As from `jacobian`.
+
+    Examples
+    --------
+    >>> withjacobian(lambda t: [t, t**2], 3.0)
+    (val=array([3., 9.]), grad=(array([1., 6.]),))
+    """
     if len(args) == 1 and isinstance(args[0], Params):
         params = args[0]
         y, found = _params_jacobian(f, params, shaped)
@@ -302,7 +320,24 @@ def hessian(f: Callable[..., Any], x: Any) -> Any:
 
 
 def hessian_reverse(f: Callable[[Any], Any], x: Any) -> Any:
-    """As `hessian`, by reverse over reverse mode."""
+    """As `hessian`, by reverse over reverse mode.
+
+    Parameters
+    ----------
+    f, x
+        As for `hessian`.
+
+    Returns
+    -------
+    ndarray or float
+        As from `hessian`.
+
+    Examples
+    --------
+    >>> hessian_reverse(lambda x: np.prod(x), [2.0, 3.0])
+    array([[0., 1.],
+           [1., 0.]])
+    """
     return _hessian_by(hessian_reverse, _pullback_map, f, x)
 
 
