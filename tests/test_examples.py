@@ -1,24 +1,28 @@
-"""Examples are tests: they run, and they say what they promise."""
+"""Examples are tests: they run, in a short form, and they say what they promise."""
 
 import importlib.util
+import sys
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pytest
 import scipy.optimize  # noqa: F401  (imported here, because it changes warning filters)
 
 import tracker
 
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
 pytestmark = pytest.mark.optimised
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 
 
 def load(name):
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
-    import sys
-
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
@@ -27,56 +31,76 @@ def load(name):
     return module
 
 
-@pytest.fixture(scope="module")
-def digits():
-    return load("digits")
+@pytest.fixture
+def picture(tmp_path):
+    """Saves a figure that an example has drawn: its axes are labelled, and it is no blank page."""
+
+    def check(figure):
+        figure.savefig(tmp_path / "picture.png", dpi=60)
+        assert (tmp_path / "picture.png").stat().st_size > 5_000
+        labels = [a.get_xlabel() + a.get_ylabel() + a.get_title() for a in figure.axes]
+        assert all(labels)
+
+    yield check
+    plt.close("all")
 
 
-def test_digits_trains_to_97_percent(digits):
-    model, score, losses, seconds, _ = digits.train(quiet=True)
-    assert score >= 0.97
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_every_example_has_the_form_of_the_gallery(path):
+    lines = path.read_text().splitlines()
+    assert len(lines) <= 120 and max(map(len, lines)) <= 100
+    assert lines[0] == '"""' and lines[2] == "=" * len(lines[1])  # a title for the documentation
+    assert lines[4].startswith("Teaches ")
+    assert "import numpy as np" in lines  # NumPy itself, not tracker.numpy
+    assert lines[-3:] == ["", 'if __name__ == "__main__":', "    main()"]
+    assert f'.savefig("{path.stem}.png"' in path.read_text()
+
+
+def test_digits(picture):
+    example = load("digits")
+    model, losses, seconds = example.train(epochs=13, eager_epochs=1)
     assert losses[-1] < losses[0] / 10
-    assert len(seconds["eager"]) and len(seconds["compiled"])
-    assert type(model) is digits.MLP
+    assert len(seconds["eager"]) == len(seconds["compiled"]) / 12 == 28
+    images, labels = example.load()[1]
+    guesses = np.argmax(model(images), axis=1)
+    assert np.mean(guesses == labels) >= 0.97
+    picture(example.draw(losses, images, labels, guesses))
 
 
-def test_digits_eager_and_compiled_take_the_same_steps(digits):
-    eager = digits.train(epochs=2, eager_epochs=2, quiet=True)[0]
-    compiled = digits.train(epochs=2, eager_epochs=0, quiet=True)[0]
+def test_digits_eager_and_compiled_take_the_same_steps():
+    example = load("digits")
+    eager, compiled = (example.train(epochs=2, eager_epochs=n)[0] for n in (2, 0))
     for a, b in zip(tracker.tree.leaves(eager), tracker.tree.leaves(compiled), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
 
 
-def test_digits_draws_a_picture(digits, tmp_path):
-    model, _, losses, seconds, test = digits.train(epochs=1, eager_epochs=1, quiet=True)
-    digits.draw(model, losses, seconds, test, tmp_path / "out" / "digits.png")
-    assert (tmp_path / "out" / "digits.png").stat().st_size > 10_000
-
-
-def test_curve_fit_needs_fewer_calls_for_the_same_fit(tmp_path):
+def test_curve_fit_needs_fewer_calls_for_the_same_fit(picture):
     example = load("curve_fit")
     x, y, names = example.load()
-    for fits in (example.squares(x, y), example.robust(x, y)):
-        differences, eager, compiled = fits
+    start = np.array([0.1] * 10 + [0.0, y.min(), np.ptp(y)])
+    for ways in (example.squares, example.robust):
+        differences, eager, compiled = (fit for _, fit in ways(x, y, start))
         for fit in (eager, compiled):
             assert fit.cost == pytest.approx(differences.cost, rel=1e-6)
             assert fit.calls < differences.calls / 5
-        np.testing.assert_allclose(
-            example.curve(compiled.parameters, x), example.curve(eager.parameters, x), rtol=1e-3
-        )
-    example.draw(x, y, names, fits[-1], tmp_path / "out" / "curve_fit.png")
-    assert (tmp_path / "out" / "curve_fit.png").stat().st_size > 10_000
+        curves = [example.curve(fit.parameters, x) for fit in (eager, compiled)]
+        np.testing.assert_allclose(*curves, rtol=1e-3)
+    picture(example.draw(x, y, names, compiled.parameters))
 
 
-def test_hmc_chains_agree_and_predict(tmp_path):
+def test_hmc_chains_agree_and_predict(picture):
     example = load("hmc")
-    chains, _ = example.run(chains=2, draws=300, warmup=200)
-    assert example.r_hat(chains).max() < 1.1
-    assert all(0.6 < chain.accepted < 0.95 for chain in chains)
+    move = tracker.jit(example.trajectory)
+    chains, accepted = zip(
+        *(example.sample(seed, draws=300, warmup=200, move=move) for seed in range(2)), strict=True
+    )
+    assert example.r_hat(np.array(chains)).max() < 1.1
+    assert all(0.6 < share < 0.95 for share in accepted)
     _, (x, y), names = example.load()
-    assert np.mean((example.predictions(chains, x) > 0.5) == y) >= 0.94
-    example.draw(chains, (x, y), names, tmp_path / "out" / "hmc.png")
-    assert (tmp_path / "out" / "hmc.png").stat().st_size > 10_000
+    draws = np.concatenate(chains)
+    p = np.mean(1.0 / (1.0 + np.exp(-x @ draws.T)), axis=1)
+    assert np.mean((p > 0.5) == y) >= 0.94
+    picture(example.draw(draws, p, y, names))
 
 
 def test_hmc_trajectories_are_the_same_eager_and_compiled():
@@ -95,18 +119,21 @@ def test_hmc_trajectories_are_the_same_eager_and_compiled():
     assert move(w, momentum, 0.002, x, y)[1] == pytest.approx(start, abs=0.5)
 
 
-def test_cnn_trains_to_97_percent():
+def test_cnn_trains_to_97_percent(picture):
     example = load("cnn")
-    net, score, losses, _ = example.train()
-    assert score >= 0.97 and losses[-1] < losses[0] / 10
+    net, losses, _ = example.train()
+    images, labels = example.load()[1]
+    guesses = np.argmax(net(images), axis=1)
+    assert np.mean(guesses == labels) >= 0.97 and losses[-1] < losses[0] / 10
     assert all(w.dtype == np.float32 for w in tracker.tree.leaves(net))
+    picture(example.draw(net, losses, np.histogram2d(labels, guesses, bins=10)[0].astype(int)))
 
 
 def test_cnn_takes_the_same_steps_eager_and_compiled():
     """Dropout included: it draws the same numbers."""
     example = load("cnn")
-    eager, _, losses, _ = example.train(epochs=1, compiled=False)
-    compiled, _, same, _ = example.train(epochs=1)
+    eager, losses, _ = example.train(epochs=1, compiled=False)
+    compiled, same, _ = example.train(epochs=1)
     np.testing.assert_allclose(losses, same, rtol=1e-4)
     for a, b in zip(tracker.tree.leaves(eager), tracker.tree.leaves(compiled), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-2, atol=2e-3)
