@@ -14,8 +14,6 @@ import tracker
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-pytestmark = pytest.mark.optimised
-
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 
@@ -137,3 +135,25 @@ def test_cnn_takes_the_same_steps_eager_and_compiled():
     np.testing.assert_allclose(losses, same, rtol=1e-4)
     for a, b in zip(tracker.tree.leaves(eager), tracker.tree.leaves(compiled), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-2, atol=2e-3)
+
+
+def test_kalman_recovers_what_it_was_simulated_with(picture):
+    example = load("kalman")
+    states, measured = example.simulate(steps=100)
+    found, errors = example.fit(measured)
+    assert np.all(abs(found - example.TRUTH) < 3 * errors) and np.all(errors < 0.4)
+    means, covariances, _ = example.kalman(found, measured)
+    off, measured_off = (np.std(at - states[:, :2]) for at in (means[:, :2], measured))
+    assert off < 0.75 * measured_off
+    picture(example.draw(states, measured, means, covariances))
+
+
+def test_garch_finds_a_maximum(picture):
+    example = load("garch")
+    days, returns = (column[:400] for column in example.load())
+    best, errors, found = example.fit(returns)
+    gradient = tracker.gradient(example.cost, best, returns)[0]
+    assert np.all(abs(gradient * errors) < 1e-2)  # next to what one standard error changes, 0.5
+    assert found.fun < example.cost(best + 0.5 * errors, returns)
+    assert 0.9 < best[2] + best[3] < 1.0 and best[4] > 2.0
+    picture(example.draw(days, returns, best))
