@@ -157,3 +157,35 @@ def test_garch_finds_a_maximum(picture):
     assert found.fun < example.cost(best + 0.5 * errors, returns)
     assert 0.9 < best[2] + best[3] < 1.0 and best[4] > 2.0
     picture(example.draw(days, returns, best))
+
+
+def test_gaussian_process_predicts_terrain(picture):
+    example = load("gaussian_process")
+    grid, heights, chosen = example.load(points=80, size=50)
+    points, values = grid.reshape(-1, 2), heights.ravel()
+    found = example.fit(points[chosen], values[chosen])
+    gradient = tracker.gradient(example.cost, found.x, points[chosen], values[chosen])[0]
+    assert found.x.keys() == gradient.keys() and max(map(abs, gradient.values())) < 1e-2
+    mean, sd = example.predict(found.x, points[chosen], values[chosen], points)
+    assert np.std(mean - values) < 0.5 * np.std(values)
+    assert np.mean(abs(mean - values) < 2.0 * sd + 10.0) > 0.9
+    picture(example.draw(grid, heights, chosen, *(a.reshape(heights.shape) for a in (mean, sd))))
+
+
+def test_sir_finds_the_peak_and_its_error(picture):
+    example = load("sir_events")
+    parameters, covariance = example.fit()
+    found = {name: rest for name, *rest in example.with_errors(parameters, covariance)}
+    day, error = found["peak: day"]
+    assert 5.5 < day < 7.0 and 0.05 < error < 0.5
+    # the day of the peak by another way: where a dense solution is highest
+    days = np.linspace(0.0, 12.0, 24_001)
+    assert days[np.argmax(example.solve(parameters, days).y[1])] == pytest.approx(day, abs=1e-3)
+    # one standard error along each eigenvector changes the answer as its derivative says
+    sd, directions = np.linalg.eigh(covariance)
+    changes = [
+        example.answers(parameters + h * v)["peak: day"] - day
+        for h, v in zip(1e-3 * np.sqrt(sd), directions.T, strict=True)
+    ]
+    assert np.linalg.norm(changes) == pytest.approx(1e-3 * error, rel=1e-2)
+    picture(example.draw(parameters, covariance))
