@@ -189,3 +189,15 @@ def test_sir_finds_the_peak_and_its_error(picture):
     ]
     assert np.linalg.norm(changes) == pytest.approx(1e-3 * error, rel=1e-2)
     picture(example.draw(parameters, covariance))
+
+
+def test_optimal_control_meets_its_constraints(picture):
+    example = load("optimal_control")
+    found = example.swing_up(iterations=30)
+    start = np.linalg.norm(example.miss(np.zeros(example.STEPS)))
+    assert np.linalg.norm(example.miss(found.x)) < start
+    assert abs(found.x).max() <= example.LIMIT + 1e-9
+    # energy is kept where no force acts
+    states = example.trajectory(np.zeros(3))
+    np.testing.assert_allclose(states, 0.0, atol=1e-12)
+    picture(example.draw(found.x))
