@@ -201,3 +201,16 @@ def test_optimal_control_meets_its_constraints(picture):
     states = example.trajectory(np.zeros(3))
     np.testing.assert_allclose(states, 0.0, atol=1e-12)
     picture(example.draw(found.x))
+
+
+def test_topology_makes_a_stiffer_beam_of_the_same_steel(picture):
+    example = load("topology")
+    beam = example.Beam(height=6)
+    densities, works = example.optimise(beam, steps=12)
+    assert works[-1] < 0.5 * works[0]
+    assert np.mean(beam.steel(densities[-1])) == pytest.approx(example.SHARE, abs=1e-6)
+    slope = tracker.gradient(beam.work, densities[5])[0]
+    step = 1e-4 * np.random.default_rng(0).normal(size=beam.shape)
+    change = beam.work(densities[5] + step) - beam.work(densities[5] - step)
+    assert 2.0 * np.sum(slope * step) == pytest.approx(change, rel=1e-3)
+    picture(example.draw(beam, densities, works))
