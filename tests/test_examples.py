@@ -214,3 +214,32 @@ def test_topology_makes_a_stiffer_beam_of_the_same_steel(picture):
     change = beam.work(densities[5] + step) - beam.work(densities[5] - step)
     assert 2.0 * np.sum(slope * step) == pytest.approx(change, rel=1e-3)
     picture(example.draw(beam, densities, works))
+
+
+def test_lens_is_sharp(picture):
+    example = load("lens")
+    lens = example.design()
+    before, after = (np.std(example.errors(x), axis=1).max() for x in (example.START, lens))
+    assert after < before / 10
+    # Snell's law at a plane
+    angle = np.array([[0.0, np.sin(0.3), np.cos(0.3)]])
+    _, ray = example.refract(np.zeros(4), np.array([[0.0, 1.0, -2.0]]), angle, 1.0 / example.GLASS)
+    assert example.GLASS * ray[0, 1] == pytest.approx(angle[0, 1])
+    assert np.linalg.norm(ray) == pytest.approx(1.0)
+    picture(example.draw({"two spheres": example.START, "two aspheres": lens}))
+
+
+def test_black_scholes_gives_the_formulas_of_textbooks(picture):
+    example = load("black_scholes")
+    inputs = example.market()
+    derived, formulas = example.greeks(inputs, 360.0), example.formulas(inputs, 360.0)
+    assert derived.keys() == formulas.keys()
+    for name, value in formulas.items():
+        assert derived[name] == pytest.approx(value, rel=1e-9)
+    spots, years, delta, gamma = example.surfaces(inputs, 360.0, points=12)
+    for i, j in (0, 0), (3, 7), (11, 11):
+        there = np.array([spots[j], inputs[1], years[i], inputs[3]])
+        formula = example.formulas(there, 360.0)
+        assert delta[i, j] == pytest.approx(formula["delta"], abs=1e-12)
+        assert gamma[i, j] == pytest.approx(formula["gamma"], abs=1e-12)
+    picture(example.draw(spots, years, delta, gamma))
