@@ -243,3 +243,17 @@ def test_black_scholes_gives_the_formulas_of_textbooks(picture):
         assert delta[i, j] == pytest.approx(formula["delta"], abs=1e-12)
         assert gamma[i, j] == pytest.approx(formula["gamma"], abs=1e-12)
     picture(example.draw(spots, years, delta, gamma))
+
+
+def test_flow_is_a_density_that_fits_better(picture):
+    example = load("flow")
+    flow, losses = example.train(steps=150)
+    assert np.mean(losses[-10:]) < losses[0] - 0.5
+    assert [layer.keeps for layer in flow] == [0, 1] * (example.LAYERS // 2)
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    for layer in flow:
+        np.testing.assert_allclose(layer.inverse(layer.forward(x)[0]), x, atol=1e-9)
+    axis, cell = np.linspace(-4.0, 5.0, 300, retstep=True)
+    grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    assert np.sum(np.exp(example.log_density(flow, grid))) * cell**2 == pytest.approx(1.0, abs=0.02)
+    picture(example.draw(flow, losses))
