@@ -257,3 +257,17 @@ def test_flow_is_a_density_that_fits_better(picture):
     grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     assert np.sum(np.exp(example.log_density(flow, grid))) * cell**2 == pytest.approx(1.0, abs=0.02)
     picture(example.draw(flow, losses))
+
+
+def test_transformer_learns_and_sees_no_future(picture):
+    example = load("transformer")
+    weights, alphabet, losses = example.train(steps=25)
+    assert losses[-1] < losses[0] - 1.0
+    assert all(w.dtype == np.float32 for w in tracker.tree.leaves(weights))
+    text = np.arange(2 * example.CONTEXT).reshape(2, -1) % len(alphabet)
+    before = example.scores(weights, text)
+    text[:, 20] += 1
+    after = example.scores(weights, text)
+    np.testing.assert_array_equal(before[:, :20], after[:, :20])
+    assert abs(before[:, 20:] - after[:, 20:]).max() > 1e-3
+    picture(example.draw(losses, example.write(weights, alphabet, "The ", n=20)))
