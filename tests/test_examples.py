@@ -271,3 +271,18 @@ def test_transformer_learns_and_sees_no_future(picture):
     np.testing.assert_array_equal(before[:, :20], after[:, :20])
     assert abs(before[:, 20:] - after[:, 20:]).max() > 1e-3
     picture(example.draw(losses, example.write(weights, alphabet, "The ", n=20)))
+
+
+def test_spectral_pde_finds_the_state_between_sensors(picture):
+    example = load("spectral_pde")
+    truth, measured = example.simulate(looks=10)
+    found = example.solve(example.assimilate(measured, windows=2, iterations=25), len(truth) - 1)
+    error = np.sqrt(np.mean((found - truth) ** 2, axis=1))
+    assert error[5] < 0.25 * np.std(truth)
+    # one step of the solver, against steps of half the size
+    v = np.fft.rfft(truth[0])
+    example.DT, example.HALF = example.DT / 2, np.sqrt(example.HALF)
+    halves = example.step(example.step(v))
+    example.DT, example.HALF = 2 * example.DT, example.HALF**2
+    np.testing.assert_allclose(example.step(v), halves, atol=1e-3 * abs(v).max())
+    picture(example.draw(truth, found))
