@@ -286,3 +286,26 @@ def test_spectral_pde_finds_the_state_between_sensors(picture):
     example.DT, example.HALF = 2 * example.DT, example.HALF**2
     np.testing.assert_allclose(example.step(v), halves, atol=1e-3 * abs(v).max())
     picture(example.draw(truth, found))
+
+
+def test_bundle_adjustment_finds_points_and_their_sparse_jacobian(picture):
+    example = load("bundle_adjustment")
+    cameras, points = example.scene(cameras=9, points=30)
+    camera, point, pixels = example.photograph(cameras, points)
+    rng = np.random.default_rng(1)
+    guess, start = points + 0.1 * rng.normal(size=points.shape), cameras
+    _, adjusted, result = example.adjust(start, guess, camera, point, pixels)
+    assert np.std(result.fun) < example.NOISE
+    moved = example.align(adjusted, points)
+    assert np.linalg.norm(moved - points) < 0.3 * np.linalg.norm(guess - points)
+    # the sparse Jacobian, against a product with the dense function
+
+    def residuals(x):
+        n = cameras.size
+        c, p = x[:n].reshape(-1, 6)[camera], x[n:].reshape(-1, 3)[point]
+        return np.ravel(tracker.vmap(example.project)(c, p) - pixels)
+
+    direction = rng.normal(size=len(result.x))
+    product = tracker.jvp(residuals, (result.x,), (direction,))[1]
+    np.testing.assert_allclose(result.jac @ direction, product, rtol=1e-9, atol=1e-9)
+    picture(example.draw(points, guess, moved, result.jac, result.fun))
