@@ -139,7 +139,7 @@ def test_cnn_takes_the_same_steps_eager_and_compiled():
 
 def test_kalman_recovers_what_it_was_simulated_with(picture):
     example = load("kalman")
-    states, measured = example.simulate(steps=100)
+    states, measured = example.simulate(steps=80)
     found, errors = example.fit(measured)
     assert np.all(abs(found - example.TRUTH) < 3 * errors) and np.all(errors < 0.4)
     means, covariances, _ = example.kalman(found, measured)
@@ -193,11 +193,11 @@ def test_sir_finds_the_peak_and_its_error(picture):
 
 def test_optimal_control_meets_its_constraints(picture):
     example = load("optimal_control")
-    found = example.swing_up(iterations=30)
+    found = example.swing_up(iterations=12)
     start = np.linalg.norm(example.miss(np.zeros(example.STEPS)))
     assert np.linalg.norm(example.miss(found.x)) < start
     assert abs(found.x).max() <= example.LIMIT + 1e-9
-    # energy is kept where no force acts
+    # hanging at rest, it stays so
     states = example.trajectory(np.zeros(3))
     np.testing.assert_allclose(states, 0.0, atol=1e-12)
     picture(example.draw(found.x))
@@ -268,7 +268,7 @@ def test_transformer_learns_and_sees_no_future(picture):
     before = example.scores(weights, text)
     text[:, 20] += 1
     after = example.scores(weights, text)
-    np.testing.assert_array_equal(before[:, :20], after[:, :20])
+    np.testing.assert_allclose(after[:, :20], before[:, :20], rtol=1e-5, atol=1e-5)
     assert abs(before[:, 20:] - after[:, 20:]).max() > 1e-3
     picture(example.draw(losses, example.write(weights, alphabet, "The ", n=20)))
 
