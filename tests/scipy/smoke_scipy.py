@@ -10,6 +10,9 @@ import scipy
 from scipy import integrate, linalg, optimize, signal, sparse, special, stats
 
 import tracker
+from tracker.jit.dispatch import interpreter
+
+interpreter._MAX_CALLS = 0  # second calls run machine code
 
 X = np.array([0.3, 0.7, 1.1])
 PROGRAMS = {

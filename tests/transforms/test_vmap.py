@@ -1,9 +1,11 @@
 """vmap: what calling the function on each row and stacking gives; with derivatives and jit."""
 
 import random
+import sys
 
 import numpy as np
 import pytest
+from scipy.stats import gamma, norm
 
 import tracker
 import tracker.numpy as tnp
@@ -269,3 +271,10 @@ def test_arrays_that_the_function_makes_are_plain():
         for mapped in (vmap(f), jit(vmap(f))):
             for y in tracker.tree.leaves(mapped(np.ones((3, 2)))):
                 assert type(y) is np.ndarray and y.shape[0] == 3
+
+
+@pytest.mark.parametrize("f", [lambda x: norm.cdf(x[0]), lambda x: np.sum(gamma.logpdf(x, 2.0))])
+def test_distributions_run_once_for_all_rows(f, monkeypatch):
+    rows = np.random.default_rng(0).random((50, 3))
+    monkeypatch.setattr(sys.modules["tracker.transforms.vmap"], "_call_row_by_row", None)
+    np.testing.assert_allclose(tracker.vmap(f)(rows), [f(x) for x in rows], rtol=1e-12)

@@ -17,28 +17,21 @@ from tracker.tape.tracer import UnsupportedInBody, current_tracer
 
 
 @contextmanager
-def require_pure_rows(
-    f: Callable[..., Any], leaves: Sequence[Any], one: Callable[..., Any]
-) -> Iterator[Callable[..., Any]]:
-    """A context that gives `one`, a call of `f` at one row, with a check of its side effects.
+def require_pure_rows(f: Callable[..., Any], leaves: Sequence[Any]) -> Iterator[None]:
+    """A context for calls of `f` at single rows, with a check of their side effects at its end.
     `leaves`: those of the arguments of `f`."""
     reads = find_captured_state(f, [x for x in leaves if not tree.is_numeric(x)])
     found = [*leaves, *(x for place in reads.sources for x in tree.leaves(place.read()))]
     if any(map(is_opaque, found)):
         raise UnsupportedInBody("an iterator gives each row something else")
     log = StateRollbackLog(reads)
-
-    def checked(*flat: Any) -> Any:
-        result = one(*flat)
-        if log.has_written:
-            raise UnsupportedInBody("a row changes what the next one reads")
-        return result
-
     sources = [x for x in found if is_numpy_generator(x) or is_python_random(x)]
     is_eager = current_tracer() is None  # otherwise the tracer refuses draws
     with RollbackLog() as draws, DrawMonitor(sources) if is_eager else nullcontext() as monitor:
         try:
-            yield checked
+            yield
+            if log.has_written:
+                raise UnsupportedInBody("a row changes what the next one reads")
             if monitor is not None:
                 monitor.check()
         except Exception:

@@ -11,8 +11,8 @@ Invariant: the results equal the stacked results of a call per row, and are new 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -96,21 +96,11 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
 
 def vmap_pure(f: Callable[[Any], Any], x: Any) -> Any:
     """`vmap(f)(x)` of a function that is known to have no side effects."""
-    return _apply_mapped(f, (x,), {}, 0, 0, _unchecked)
-
-
-@contextmanager
-def _unchecked(f: Any, given: Any, one: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
-    yield one
+    return _apply_mapped(f, (x,), {}, 0, 0, is_pure=True)
 
 
 def _apply_mapped(
-    f: Any,
-    args: Any,
-    kwargs: Any,
-    in_axes: Any,
-    out_axes: Any,
-    purity_check: Any = require_pure_rows,
+    f: Any, args: Any, kwargs: Any, in_axes: Any, out_axes: Any, is_pure: bool = False
 ) -> Any:
     leaves, structure = tree.flatten((args, kwargs))
     leaves = [x if (offered := array_like_data(x)) is None else offered for x in leaves]
@@ -130,8 +120,8 @@ def _apply_mapped(
         return found
 
     try:
-        with purity_check(f, leaves, one) as checked:
-            results = _run_all_paths(checked, rows, n)
+        with nullcontext() if is_pure else require_pure_rows(f, leaves):
+            results = _run_all_paths(one, rows, n)
     except Exception:  # an error of the function itself is raised again by the plain calls
         results = _call_row_by_row(one, rows, n)
     axes = _broadcast_axes(out_axes, template[1], objects=True)
