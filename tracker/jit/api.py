@@ -239,6 +239,8 @@ def visible_calls() -> Iterator[None]:
     """Within this context, profilers see each call of a jitted function as a frame that has its
     name, file and line, also of functions that were called before the profiler was activated.
 
+    Examples
+    --------
     >>> import cProfile
     >>> f = jit(lambda x: x * 2.0)
     >>> with visible_calls(), cProfile.Profile() as profile:
