@@ -44,12 +44,13 @@ def environment() -> dict[str, Any]:
     """The machine, versions, threads and date."""
     import llvmlite.binding
 
+    import tracker
     from tracker.config import current
 
     versions = {
         "Python": platform.python_version(),
         "NumPy": importlib.metadata.version("numpy"),
-        "tracker": _own_version(),
+        "tracker": tracker.__version__,
         "LLVM": ".".join(map(str, llvmlite.binding.llvm_version_info)),
         **{peer: importlib.metadata.version(peer) for peer in PEERS if is_installed(peer)},
     }
@@ -66,12 +67,6 @@ def environment() -> dict[str, Any]:
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
         "load": os.getloadavg()[0] / (cores or 1),
     }
-
-
-def _own_version() -> str:
-    import tomllib
-
-    return str(tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["version"])
 
 
 def _apart(name: str, library: str, quick: bool) -> dict[str, Any] | None:

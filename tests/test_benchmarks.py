@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+import tracker
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -85,6 +87,14 @@ def test_pages_show_the_stored_results(benchmarks):
     readme = (ROOT / "README.md").read_text()
     assert report.with_block(readme, report.readme_block(results)) == readme
     assert report.page(results) == (ROOT / report.PAGE).read_text()
+
+
+def test_results_say_what_they_were_measured_on(benchmarks):
+    from run import environment
+
+    found = environment()
+    assert found["versions"]["tracker"] == tracker.__version__
+    assert found["machine"]["cores"] >= 1
 
 
 def test_results_without_peers_say_so(benchmarks):
