@@ -45,7 +45,7 @@ from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 _MIN_TURNS = 6  # of a loop that is followed
 _ATTEMPTS = 3  # symbolic turns; what is carried may have settled on a type by then
-_MIN_EQUATIONS = 10_000  # of a loop over numbers and small arrays; a shorter one is faster unrolled
+_MIN_EQUATIONS = 2_000  # of a loop over numbers and small arrays; a shorter one is faster unrolled
 _MIN_EQUATIONS_OF_LARGE = 150  # the same, over other arrays
 _NUMBERS = (int, float, complex)
 
