@@ -193,6 +193,19 @@ def test_errors_are_those_of_the_plain_function():
     np.testing.assert_allclose(fast(2 * np.eye(3)), 0.5 * np.eye(3))
 
 
+def test_an_exception_of_a_signal_handler_reaches_the_caller(monkeypatch):
+    def interrupted(function, values):
+        raise TimeoutError("too late")
+
+    fast = tracker.jit(PROGRAMS["array"])
+    fast(X)
+    with monkeypatch.context() as patch, pytest.raises(TimeoutError, match="too late"):
+        patch.setattr(interpreter, "replay", interrupted)
+        fast(X)
+    np.testing.assert_allclose(fast(X), PROGRAMS["array"](X))
+    assert fast.cache_info().traces == 1
+
+
 def test_arrays_that_share_memory_run_the_plain_function():
     def shift(x, y):
         x[1:] = y[:-1]

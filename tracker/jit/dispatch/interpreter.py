@@ -17,11 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from tracker.errors import EVALUATION_ERRORS
 from tracker.ir.graph import Eqn, Function, nested_functions
 from tracker.ir.lowering import Branch, Loop, While
 from tracker.jit.tracing.trace import GuardFailed, Trace
 from tracker.ops.shape.memory_order import in_memory_order
-from tracker.tape.replay import replay
+from tracker.tape.observers import CallbackMismatch
+from tracker.tape.replay import ReplayDiverged, replay
 
 _MAX_CALLS = 8
 _MAX_SHARE = 3  # interpreted calls take at most a third of the time for compiling,
@@ -62,7 +64,7 @@ def interpret(trace: Trace) -> Callable[[Sequence[Any]], Sequence[Any]]:
         try:
             with np.errstate(all="ignore"):
                 results = replay(trace.function, values)
-        except Exception as error:
+        except (ReplayDiverged, CallbackMismatch, *EVALUATION_ERRORS) as error:
             raise GuardFailed from error
         results[: len(orders)] = map(in_memory_order, results, orders)
         return results
