@@ -10,6 +10,7 @@ after the plain loop. An array that a later turn might write into is not appende
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -32,7 +33,7 @@ class GrowingLists:
         self, state: TurnState, starts: Mapping[str, Any], ends: Mapping[str, Any]
     ) -> None:
         self.state, self.starts, self.ends = state, starts, ends
-        self.parts = [(x, length, x[length:]) for x, length in state.grown() if len(x) > length]
+        self.parts = [(x, length, x[length:]) for x, length in state.grown()]
         self.leaves: dict[int, Tracked] = {}
         for _, _, elements in self.parts:
             for leaf in _leaves(elements):
@@ -138,13 +139,9 @@ def _rebuilt(x: Any, leaves: Mapping[int, Any]) -> Any:
         return leaves.get(id(x), x)
     old = x.values() if type(x) is dict else x
     parts = [_rebuilt(part, leaves) for part in old]
-    if all(map(_is_same, parts, old)):
+    if all(map(operator.is_, parts, old)):
         return x
     return dict(zip(x, parts, strict=True)) if type(x) is dict else type(x)(parts)
-
-
-def _is_same(a: Any, b: Any) -> bool:
-    return a is b
 
 
 def _is_array(x: Any) -> bool:

@@ -127,8 +127,9 @@ class TraceCache:
         work = functools.partial(self._compile_trace, trace, group.lengths_vary, can_be_quick)
         can_wait = can_wait and not self.compiles_synchronously
         job = compile_queue.enqueue(work) if can_wait else compile_queue.run_now(work)
-        specialization = Specialization(trace, job, miss_cause(group, trace, full_signature))
-        specialization.calls_to_interpret = interpreted_calls(trace) if can_wait else 0
+        cause = miss_cause(group, trace, full_signature)
+        interpreted = interpreted_calls(trace) if can_wait else 0
+        specialization = Specialization(trace, job, cause, interpreted)
         group.specializations.append(specialization)
         return specialization
 

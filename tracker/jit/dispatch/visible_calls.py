@@ -1,11 +1,10 @@
 """Calls of machine code as a profiler sees them: within a Python frame of the user's function.
 
 A call that goes to machine code runs no Python, so `cProfile` and tracing tools would not notice
-it. While one is active, jitted functions take the slow path (`Jitted.call_slow`), which enters
+it. While one is active, jitted functions take the slow path (`JittedState.call_slow`), which enters
 machine code from a frame with the file and line of the function, named as its `repr` (profilers
-take functions of one name and line for one). Functions that have been
-called before it was activated do not know of it: `tracker.debug.visible_calls` tells them. Other
-calls pay nothing.
+take functions of one name and line for one). Functions that have been called before it was
+activated do not know of it: `tracker.debug.visible_calls` tells them. Other calls pay nothing.
 """
 
 from __future__ import annotations
