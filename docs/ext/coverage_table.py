@@ -82,23 +82,21 @@ def classify(name: str, thing: Any) -> tuple[str, str]:
     """(differentiable, constant, refused, or not a function of arrays; why) of a public name."""
     if name in REASONS:
         return ("refused" if REASONS[name] is CONVERTS else "constant"), REASONS[name]
+    return _known(thing) or (UNACCOUNTED, "")
+
+
+def _known(thing: Any) -> tuple[str, str] | None:
+    """What the object itself says."""
     if isinstance(thing, type):
         return "not a function", "a class"
     if not callable(thing):
         return "not a function", "a constant"
-    known = _handled(thing)
-    if known is not None:
-        return known
-    return UNACCOUNTED, ""
+    return _handled(thing)
 
 
 def classify_special(name: str, thing: Any) -> tuple[str, str]:
     """The same for scipy.special."""
-    if isinstance(thing, type):
-        return "not a function", "a class"
-    if not callable(thing):
-        return "not a function", "a constant"
-    known = _handled(thing)
+    known = _known(thing)
     if known is not None:
         return known
     if name in tracker.scipy.special.ACCEPT_TRACKED:
