@@ -7,7 +7,6 @@ and nested derivatives work as in `reverse.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ from tracker.ops.declare.rule_helpers import (
     tangent_product,
 )
 from tracker.tape.record import apply
-from tracker.tape.tracer import current_tracer, dismiss_error
+from tracker.tape.tracer import at_origins, dismiss_error
 from tracker.tape.value import CLOSED, Value
 
 
@@ -87,8 +86,7 @@ def _pass(
     times: Times,
 ) -> list[Any]:
     tangents: dict[Value, Any] = {value: t for value, t in leaves if t is not None}
-    tracer = current_tracer()
-    with np.errstate(all="ignore"), nullcontext() if tracer is None else tracer.at_origins():
+    with np.errstate(all="ignore"), at_origins() as tracer:
         for value in order:
             if value.op is None or value.op is CLOSED:
                 continue

@@ -7,14 +7,13 @@ Python number becomes complex, `ReplayDiverged` is raised.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Function, Guard, Var
 from tracker.tape.record import apply
-from tracker.tape.tracer import current_tracer
+from tracker.tape.tracer import at_origins
 
 GUARD_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "bool": bool,
@@ -41,8 +40,7 @@ def replay(function: Function, values: Sequence[Any]) -> list[Any]:
     def read(atom: Atom) -> Any:
         return atom.value if isinstance(atom, Const) else table[atom]
 
-    tracer = current_tracer()
-    with nullcontext() if tracer is None else tracer.at_origins():
+    with at_origins() as tracer:
         for step in function.body:
             if isinstance(step, Guard):
                 if GUARD_CONVERSIONS[step.kind](read(step.operand)) != step.expected:

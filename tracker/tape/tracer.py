@@ -11,7 +11,7 @@ afresh on every call; a copy of what it held is kept beside it (`Tracer.snapshot
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -173,12 +173,12 @@ class Tracer:
         observers.remove(self)
 
     @contextmanager
-    def at_origins(self) -> Iterator[None]:
+    def at_origins(self) -> Iterator[Tracer]:
         """Within it, equations are recorded at the line of their `origin`, as derivatives and
         replays set it."""
         before = self.origin
         try:
-            yield
+            yield self
         finally:
             self.origin = before
 
@@ -483,6 +483,12 @@ def check_write(old: Value) -> None:
                 "Write into a copy, or outside",
             )
         )
+
+
+def at_origins() -> AbstractContextManager[Tracer | None]:
+    """`Tracer.at_origins` of the current tracer, which it gives; None if there is none."""
+    tracer = current_tracer()
+    return nullcontext() if tracer is None else tracer.at_origins()
 
 
 def _place_of(origin: Value | str) -> tuple[Any, int] | None:

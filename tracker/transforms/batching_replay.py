@@ -7,7 +7,6 @@ such pairs. Guards do not stop a replay: `alive` says which rows take the traced
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ops.declare.bundle import pick
 from tracker.tape.record import apply, aval_of, data_of
 from tracker.tape.replay import GUARD_CONVERSIONS, ReplayDiverged
-from tracker.tape.tracer import current_tracer
+from tracker.tape.tracer import at_origins
 from tracker.transforms.batching_rules import (
     BatchedValue,
     apply_row_by_row,
@@ -43,8 +42,7 @@ def replay_rows(
     def read(atom: Atom) -> BatchedValue:
         return (atom.value, False) if isinstance(atom, Const) else table[atom]
 
-    tracer = current_tracer()
-    with nullcontext() if tracer is None else tracer.at_origins():
+    with at_origins() as tracer:
         for step in function.body:
             if tracer is not None:
                 tracer.origin = step.where or None
