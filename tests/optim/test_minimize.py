@@ -156,6 +156,21 @@ def test_hessian_products_of_functions_with_arguments():
         assert abs(found.x["y"] - 1.0) < 1e-6 and found.x["n"] == 3
 
 
+def filled(model, t):
+    path = np.zeros(len(t))
+    for i in range(len(t)):
+        path[i] = model["height"] * t[i] - model["rate"]
+    return np.mean(path**2)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jit])
+@pytest.mark.parametrize("method", ["Newton-CG", "trust-exact"])
+def test_arrays_that_are_made_and_filled_have_hessians(method, wrap):
+    start = {"height": 1.0, "rate": 1.0}
+    found = minimize(wrap(filled), start, method, args=(np.array([0.0, 1.0, 2.0]),)).x
+    np.testing.assert_allclose([found["height"], found["rate"]], 0.0, atol=1e-6)
+
+
 def rosenbrock(x):
     return 100.0 * (x[1] - x[0] ** 2) ** 2 + (1.0 - x[0]) ** 2
 

@@ -130,11 +130,17 @@ class _Objective:
         pieces = iter(tree.parameter_leaves(self.restore(v))[0])
         tangents = [piece if yes else None for piece, yes in zip(pieces, self.trained, strict=True)]
         tangent = tree.unflatten(self.structure, tangents, self.params)
-        f = (lambda p: self.f(p, *args)) if args else self.f
-        return self._vector(hvp(f, self.restore(x), tangent))
+        return self._vector(hvp(self._of_structures(args), self.restore(x), tangent))
 
     def hessian(self, x: Any, *args: Any) -> Any:
-        return hessian(lambda x: self.value(x, *args), x)
+        f, restore = self._of_structures(args), self.restore
+        return hessian(lambda x: f(restore(x)), x)
+
+    def _of_structures(self, args: tuple[Any, ...]) -> Callable[[Any], Any]:
+        """The user's function with these further arguments. Its closure has the function itself,
+        where the exchange of NumPy looks for user code."""
+        f = self.f
+        return (lambda p: f(p, *args)) if args else f
 
     def limits(self, bounds: Any) -> tuple[Any, Any]:
         """The lower and the upper bounds of the vector's elements."""
