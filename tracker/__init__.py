@@ -16,7 +16,7 @@ Machine code: decorate f with @jit; f.explain(x) tells what runs, f.ir(x) is the
 
 Rules of your own: custom_gradient, rrule, frule, non_differentiable, ignore_derivatives.
 Control flow that stays structured: scan, fori_loop, while_loop, cond, switch.
-Modules: nn, optim, special, tree, debug, testing, and numpy and scipy, which are drop-ins.
+Modules: nn, optim, sparse, special, tree, debug, testing; numpy and scipy, which are drop-ins.
 
 >>> import numpy as np
 >>> import tracker
@@ -94,7 +94,7 @@ _DrawnFunction.drawer = lambda f: importlib.import_module("tracker.debug.draw").
 
 
 __version__ = "0.1.0"
-_MODULES = ("debug", "ir", "nn", "numpy", "optim", "scipy", "special", "testing", "tree")
+_MODULES = ("debug", "ir", "nn", "numpy", "optim", "scipy", "sparse", "special", "testing", "tree")
 
 if TYPE_CHECKING:
     from tracker import debug as debug
@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     from tracker import numpy as numpy
     from tracker import optim as optim
     from tracker import scipy as scipy
+    from tracker import sparse as sparse
     from tracker import special as special
     from tracker import testing as testing
     from tracker.jit.export import export
@@ -129,11 +130,11 @@ else:
 
 
 def __dir__() -> list[str]:
-    """The public names; `scipy` where SciPy is installed."""
+    """The public names; `scipy` and `sparse` where SciPy is installed."""
     import importlib.util
 
     names = {*__all__, *_MODULES, "__version__"}
-    return sorted(names if importlib.util.find_spec("scipy") else names - {"scipy"})
+    return sorted(names if importlib.util.find_spec("scipy") else names - {"scipy", "sparse"})
 
 
 __all__ = [

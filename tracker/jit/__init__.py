@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tracker.jit.api import in_python as in_python
+    from tracker.jit.api import jit as jit
     from tracker.jit.api import newest_trace as newest_trace
     from tracker.jit.api import trace as trace
     from tracker.jit.api import visible_calls as visible_calls
@@ -34,12 +35,13 @@ if TYPE_CHECKING:
     from tracker.jit.runtime.availability import why_unavailable as why_unavailable
     from tracker.jit.schedule.plan_data import Plan as Plan
 
-_OFFERED = {  # to `control` and `debug`; imported at the first use
+_OFFERED = {  # to `control`, `debug`, `sparse`; imported at the first use
     "Callback": "kernels.python_callbacks",
     "HostCall": "pipeline.partition",
     "Plan": "schedule.plan_data",
     "compile_values": "pipeline.executor",
     "in_python": "api",
+    "jit": "api",
     "newest_trace": "api",
     "partition": "pipeline.partition",
     "planned": "pipeline.loop_carried",

@@ -30,6 +30,7 @@ class LinearMap:
     rows     the number of rows of the result
     dtype    the least dtype of results
     adjoint  makes the adjoint map
+    places   gives a sparse array, of any numbers, with the places where the matrix may be nonzero
     """
 
     def __init__(
@@ -39,9 +40,11 @@ class LinearMap:
         dtype: Any,
         adjoint: Callable[[], LinearMap],
         name: str = "matrix",
+        places: Callable[[], Any] | None = None,
     ) -> None:
         self.call, self.rows, self.dtype = call, rows, np.dtype(dtype)
         self.adjoint, self.name = adjoint, f"{name} {next(_MAP_NUMBERS)}"
+        self.places = places
 
     def __call__(self, x: Any) -> Any:
         """The map of a tracked array."""

@@ -31,15 +31,24 @@ def sparse_map(a: Any) -> LinearMap:
     name = type(a).__name__
 
     adjoint = LinearMap(
-        lambda g: a.conj(copy=False).T @ g, a.shape[1], a.dtype, lambda: forward, name
+        lambda g: a.conj(copy=False).T @ g,
+        a.shape[1],
+        a.dtype,
+        lambda: forward,
+        name,
+        places=lambda: a.T,
     )
-    forward = LinearMap(lambda x: a @ x, a.shape[0], a.dtype, lambda: adjoint, name)
+    forward = LinearMap(
+        lambda x: a @ x, a.shape[0], a.dtype, lambda: adjoint, name, places=lambda: a
+    )
     return forward
 
 
 def _transposed_map(a: Any) -> LinearMap:
-    adjoint = LinearMap(lambda g: a.conj(copy=False) @ g, a.shape[0], a.dtype, lambda: forward)
-    forward = LinearMap(lambda x: a.T @ x, a.shape[1], a.dtype, lambda: adjoint)
+    adjoint = LinearMap(
+        lambda g: a.conj(copy=False) @ g, a.shape[0], a.dtype, lambda: forward, places=lambda: a
+    )
+    forward = LinearMap(lambda x: a.T @ x, a.shape[1], a.dtype, lambda: adjoint, places=lambda: a.T)
     return forward
 
 

@@ -1,0 +1,244 @@
+"""Sparse Jacobians and Hessians equal the dense ones, and no entry is missing."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import solve_ivp
+from scipy.optimize import least_squares
+
+import tracker
+from tracker import sparse
+
+N = 7
+EDGES = np.array([[0, 1], [1, 2], [2, 6]])
+MATRIX = sp.random_array((N, N), density=0.3, format="csr", rng=np.random.default_rng(0))
+BANDED = np.diag(np.arange(1.0, N + 1)) + np.diag(np.ones(N - 1), 1)
+POINTS = [np.random.default_rng(k).normal(size=N) for k in range(3)]
+
+
+def check(f, n=N, points=POINTS):
+    made = sparse.jacobian(f, points[0])
+    for x in (*points, -points[0], points[0]):
+        wanted = tracker.jacobian(f, x)[0]
+        found = made(x)
+        assert type(found) is sp.csr_array
+        assert found.shape == wanted.shape
+        np.testing.assert_allclose(found.toarray(), wanted, rtol=1e-12, atol=1e-12)
+        assert not (wanted[~made.pattern.toarray()] != 0).any()
+    return made
+
+
+def writes(x):
+    y = np.zeros_like(x)
+    for i in range(1, len(x) - 1):
+        y[i] = x[i - 1] * x[i + 1]
+    return y
+
+
+def branch(x):
+    return x * x[0] if x[0] > 0 else np.roll(x, 1) ** 2
+
+
+def scatters(x):
+    y = np.zeros(N)
+    np.add.at(y, EDGES[:, 0], x[EDGES[:, 1]] ** 2)
+    return y
+
+
+def moving_position(x):
+    """The position is carried by the loop."""
+
+    def body(i, y):
+        y[i] = x[i] * x[(3 * i) % N]
+        return y
+
+    return tracker.fori_loop(0, N, body, np.zeros(N) + x[0] * 0)
+
+
+PROGRAMS = {
+    # name: the program, how many entries its pattern has
+    "stencil": (lambda x: x[2:] - 2 * x[1:-1] ** 2 + x[:-2], 15),
+    "writes": (writes, 10),
+    "gather": (lambda x: x[EDGES[:, 0]] * x[EDGES[:, 1]], 6),
+    "scatter": (scatters, 3),
+    "sparse product": (lambda x: MATRIX @ x**2, MATRIX.nnz),
+    "sparse product from the left": (lambda x: x**2 @ MATRIX, MATRIX.nnz),
+    "dense matrix with zeros": (lambda x: BANDED @ x**2, 2 * N - 1),
+    "outer product": (lambda x: x[:, None] * np.ones(2), 2 * N),
+    "rows": (lambda x: x[:6].reshape(2, 3).sum(axis=1), 6),
+    "product of matrices": (lambda x: x[:6].reshape(2, 3) @ x[:6].reshape(3, 2), None),
+    "scan": (lambda x: tracker.scan(lambda c, r: (c * 0.5 + r, c * r), 0.0, x)[1], 28),
+    "carry": (lambda x: tracker.fori_loop(0, 5, lambda i, y: np.roll(y, 1) * x, x), None),
+    "moving position": (moving_position, None),
+    "while": (lambda x: tracker.while_loop(lambda y: y[0] < 9, lambda y: y + x**2 + 1, x), N),
+    "cond": (lambda x: tracker.cond(x[0] > 0, np.sin, lambda y: y[::-1] * 2, x), 13),
+    "convolve": (lambda x: np.convolve(x, [1.0, 2.0, 3.0], "same"), 19),
+    "cumsum": (lambda x: np.cumsum(x.reshape(1, N), axis=0), N),
+    "where": (lambda x: np.where(x[1:] > 0, x[1:], x[:-1] ** 2), 12),
+    "branch": (branch, None),
+    "dense": (lambda x: np.linalg.solve(np.eye(N) + np.outer(x, x), x), N * N),
+    "sort": (lambda x: np.sort(x[2:5]) ** 2, 9),
+    "data-dependent positions": (lambda x: x[np.argsort(x)][:3] ** 2, 3),
+    "no derivative": (lambda x: np.sign(x) + np.floor(x), 0),
+    "constant": (lambda x: np.ones(3), 0),
+    "number": (lambda x: np.sum(x[:2] ** 2), 2),
+    "fft": (lambda x: np.abs(np.fft.rfft(x)), 4 * N),
+    "pad and repeat": (lambda x: np.repeat(np.pad(x, 1), 2)[1:], 2 * N),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name):
+    f, entries = PROGRAMS[name]
+    made = check(f)
+    if entries is not None:
+        assert made.pattern.nnz == entries
+
+
+STEPS = [
+    lambda x: np.sin(x),
+    lambda x: np.roll(x, 2) * x,
+    lambda x: np.where(x > 0.3, x, x[::-1]),
+    lambda x: np.concatenate([x[3:], x[:3] ** 2]),
+    lambda x: x[[0, 0, 2, 4, 6, 1, 3]],
+    lambda x: MATRIX @ x,
+    lambda x: BANDED @ x,
+    lambda x: x + np.sum(x[:2]),
+    writes,
+    branch,
+    scatters,
+    lambda x: x.reshape(1, N).T.ravel() * x[3],
+    lambda x: np.diff(x, append=0.0),
+]
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(st.lists(st.sampled_from(STEPS), min_size=1, max_size=4))
+def test_random_programs(steps):
+    def f(x):
+        for step in steps:
+            x = step(x)
+        return x
+
+    check(f, points=POINTS[:2])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum((x[1:] - x[:-1] ** 2) ** 2),
+        lambda x: np.sum((MATRIX @ x) ** 3),
+        lambda x: np.prod(x[:3]) + np.sum(np.sin(x[EDGES])),
+        lambda x: np.sum(branch(x)),
+        lambda x: np.sum(writes(x) ** 2),
+    ],
+)
+def test_hessians(f):
+    made = sparse.hessian(f, POINTS[0])
+    for x in (POINTS[0], -POINTS[0]):
+        wanted = tracker.hessian(f, x)
+        np.testing.assert_allclose(made(x).toarray(), wanted, rtol=1e-10, atol=1e-12)
+        assert not (wanted[~made.pattern.toarray()] != 0).any()
+
+
+def test_a_hub_of_a_hessian_has_a_colour_of_its_own():
+    made = sparse.hessian(lambda x: np.sum(x[0] * x[1:] ** 3), np.ones(30))
+    x = np.arange(1.0, 31.0)
+    np.testing.assert_allclose(
+        made(x).toarray(), tracker.hessian(lambda x: np.sum(x[0] * x[1:] ** 3), x)
+    )
+    assert made.colours.max() == 1
+
+
+def test_rows_are_coloured_where_they_need_fewer():
+    made = sparse.jacobian(lambda x: np.stack([np.sum(x**2), x[3]]), np.ones(50))
+    assert made.colours.shape == (2,)
+    np.testing.assert_array_equal(made(np.arange(50.0)).toarray()[0], 2 * np.arange(50.0))
+
+
+def test_positions_are_read_at_each_call():
+    places = np.array([0, 1, 2])
+
+    def f(x, more):
+        return x[places] * x[more]
+
+    x, more = POINTS[0], np.array([3, 4, 5])
+    made = sparse.jacobian(f, x, more)
+    for change in range(3):
+        places[change], more[0] = 6, change
+        np.testing.assert_allclose(made(x, more).toarray(), tracker.jacobian(f, x, more)[0])
+
+
+def test_a_matrix_that_gains_an_entry():
+    a = sp.csr_array(np.eye(3))
+
+    def f(x):
+        return a @ x**2
+
+    made = sparse.jacobian(f, np.ones(3))
+    made(np.ones(3))
+    changed = sp.csr_array(np.array([[1.0, 2, 0], [0, 1, 0], [0, 3, 1]]))
+    a.data, a.indices, a.indptr = changed.data, changed.indices, changed.indptr
+    np.testing.assert_array_equal(made(np.ones(3)).toarray(), 2 * changed.toarray())
+
+
+def test_arguments_shapes_and_lists():
+
+    def f(t, y, a):
+        return t * a * y**2
+
+    y = np.arange(6.0).reshape(2, 3)
+    made = sparse.jacobian(f, 1.0, y, 2.0, argnum=1)
+    np.testing.assert_array_equal(made(3.0, y, 4.0).toarray(), np.diag(24 * np.arange(6.0)))
+    assert sparse.jacobian(lambda x: x**2, [1, 2])([1, 2]).toarray().tolist() == [[2, 0], [0, 4]]
+    assert not np.shares_memory(made(3.0, y, 4.0).indices, made(3.0, y, 4.0).indices)
+
+
+def residuals(u):
+    return np.concatenate([[u[0]], u[:-2] - 2 * u[1:-1] + u[2:] - np.exp(u[1:-1]), [u[-1] - 1.0]])
+
+
+def test_in_solvers():
+    x = np.zeros(20)
+    found = least_squares(residuals, x, jac=sparse.jacobian(residuals, x), method="trf")
+    np.testing.assert_allclose(residuals(found.x), 0, atol=1e-6)
+
+    def rhs(t, y):
+        return -y + 0.1 * np.roll(y, 1)
+
+    jac = sparse.jacobian(rhs, 0.0, np.ones(20), argnum=1)
+    assert solve_ivp(rhs, (0, 1), np.ones(20), method="BDF", jac=jac).success
+
+
+def test_pickles():
+    x = np.ones(5)
+    made = pickle.loads(pickle.dumps(sparse.jacobian(residuals, x)))
+    np.testing.assert_array_equal(made(x).toarray(), tracker.jacobian(residuals, x)[0])
+
+
+@pytest.mark.parametrize(
+    ("run", "error", "words"),
+    [
+        (lambda: sparse.jacobian(np.sin, 1.0), tracker.NotTrackedError, "argument 0 is float"),
+        (lambda: sparse.jacobian(np.sin, {"a": 1.0}), tracker.NotTrackedError, "tree.ravel"),
+        (lambda: sparse.jacobian(np.sin, np.ones(2) * 1j), tracker.NotTrackedError, "complex128"),
+        (
+            lambda: sparse.jacobian(lambda x: {"a": x}, np.ones(2)),
+            tracker.NotScalarError,
+            "np.concatenate",
+        ),
+        (lambda: sparse.jacobian(np.sin, np.ones(2), argnum=1), tracker.UnsupportedError, "argnum"),
+        (
+            lambda: sparse.jacobian(lambda x: x / np.sum(x), np.ones(20_000)),
+            tracker.UnsupportedError,
+            "need no matrix",
+        ),
+    ],
+)
+def test_errors(run, error, words):
+    with pytest.raises(error, match=words):
+        run()
