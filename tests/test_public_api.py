@@ -54,7 +54,7 @@ def test_every_error_has_a_builtin_base():
             assert issubclass(getattr(tracker, name), (TypeError, ValueError, RuntimeError))
 
 
-MODULES = ["debug", "ir", "nn", "numpy", "optim", "scipy", "special", "testing", "tree"]
+MODULES = ["debug", "ir", "nn", "numpy", "optim", "scipy", "sparse", "special", "testing", "tree"]
 
 
 def test_dir_shows_what_is_public():
