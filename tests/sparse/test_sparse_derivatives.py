@@ -160,6 +160,15 @@ def test_rows_are_coloured_where_they_need_fewer():
     np.testing.assert_array_equal(made(np.arange(50.0)).toarray()[0], 2 * np.arange(50.0))
 
 
+def test_complex_results_of_real_arguments():
+    def f(x):
+        return np.sum(np.exp(1j * x)) + x[:1]
+
+    x = np.linspace(0.1, 1.0, 6)
+    J = sparse.jacobian(f, x)
+    np.testing.assert_allclose(J(x).toarray(), tracker.jacobian(f, x)[0], rtol=1e-12)
+
+
 def test_positions_are_read_at_each_call():
     places = np.array([0, 1, 2])
 

@@ -47,6 +47,7 @@ class Analysis:
     """The pattern of a trace: for these positions, and SciPy's matrices with these places."""
 
     pattern: Any
+    is_complex: bool
     positions: list[Any]
     matrices: list[tuple[Any, Any, Any]]
 
@@ -62,7 +63,8 @@ class Analysis:
     def is_same(self, other: Analysis) -> bool:
         mine, theirs = self.pattern, other.pattern
         return (
-            self.holds(other.positions)
+            self.is_complex == other.is_complex
+            and self.holds(other.positions)
             and len(self.matrices) == len(other.matrices)
             and np.array_equal(mine.indptr, theirs.indptr)
             and np.array_equal(mine.indices, theirs.indices)
@@ -103,16 +105,16 @@ class SparseDerivative:
 
     def __call__(self, *args: Any) -> sp.csr_array:
         given = self._arguments(args)
+        plan = self._plan  # other threads may go on to another one
         for _ in range(_MAX_REPEATS):
-            plan = self._plan
             products, number, *positions = self._compiled[plan.by_rows](plan.seeds, *given)
             new = _analysed.pop(number, None)
             if new is not None:
                 self._add(new, number)
             if number in plan.traces and plan.analysis.holds(positions):
                 return self._assemble(plan, products)
-            self._plan = self._find(number, positions) or self._analyse(given)
-            self._plan.traces.add(number)
+            plan = self._plan = self._find(number, positions) or self._analyse(given)
+            plan.traces.add(number)
         raise UnsupportedError(
             message(
                 "the sparsity pattern was another one each time it was looked at: the function "
@@ -202,7 +204,8 @@ def _plan_for(
         most = np.max(np.diff(transposed.indptr), initial=0)  # entries of a column
         if most < count_colours(colours):  # no fewer colours of rows than this
             of_rows = colour_columns(transposed)
-            by_rows = count_colours(of_rows) < count_colours(colours)
+            # Pullbacks of complex results are conjugated: only pushforwards give their entries.
+            by_rows = count_colours(of_rows) < count_colours(colours) and not analysis.is_complex
         if by_rows:
             colours = of_rows
             rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
@@ -268,7 +271,7 @@ def _analyse_ends(x: Any, y: Any) -> tuple[Analysis, list[tuple[Value, bool]]]:
         for places in guards.matrices
         for now in (sp.csr_array(places()),)
     ]
-    return Analysis(pattern, positions, matrices), guards.values
+    return Analysis(pattern, np.iscomplexobj(y), positions, matrices), guards.values
 
 
 def _has_places(places: Callable[[], Any], indptr: Any, indices: Any) -> bool:
