@@ -195,6 +195,21 @@ def test_a_matrix_that_gains_an_entry():
     np.testing.assert_array_equal(made(np.ones(3)).toarray(), 2 * changed.toarray())
 
 
+def test_factors_that_gain_and_lose_zeros():
+    def f(x, m, v):
+        return (m @ x) * np.sin(v @ x)
+
+    sparse_m, dense_m = np.diag(np.ones(3), 1), np.arange(1.0, 17.0).reshape(4, 4)
+    vectors = np.array([[1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 0.0, 4.0], [0.0, 1.0, 0.0, 0.0]])
+    x = np.linspace(0.5, 2.0, 4)
+    for first in (dense_m, sparse_m):
+        J = sparse.jacobian(f, x, first, vectors[0])
+        for m in (sparse_m, dense_m, sparse_m.T, dense_m, sparse_m):
+            for v in vectors:
+                wanted = tracker.jacobian(lambda x, m=m, v=v: f(x, m, v), x)[0]
+                np.testing.assert_allclose(J(x, m, v).toarray(), wanted, rtol=1e-12)
+
+
 def test_arguments_shapes_and_lists():
 
     def f(t, y, a):

@@ -28,7 +28,7 @@ from tracker.sparse.colouring import (
     count_colours,
     recovery,
 )
-from tracker.sparse.pattern import PatternGuards, tape_pattern
+from tracker.sparse.pattern import PatternGuards, sparse_places, tape_pattern
 from tracker.support.structs import record
 from tracker.tape.record import aval_of, value_of, wrap
 from tracker.tape.tracked import Tracked
@@ -44,7 +44,10 @@ _analysed: dict[int, Analysis] = {}  # by the number of the trace, until its cal
 
 @record()
 class Analysis:
-    """The pattern of a trace: for these positions, and SciPy's matrices with these places."""
+    """The pattern of a trace: for these positions, and SciPy's matrices with these places.
+
+    None among the positions: the pattern is for all of them.
+    """
 
     pattern: Any
     is_complex: bool
@@ -55,7 +58,7 @@ class Analysis:
         """Whether it is the pattern for these positions, and the matrices as they are now."""
         return len(positions) == len(self.positions) and all(
             itertools.chain(
-                map(np.array_equal, self.positions, positions),
+                map(_covers, self.positions, positions),
                 itertools.starmap(_has_places, self.matrices),
             )
         )
@@ -265,13 +268,17 @@ def _analyse_ends(x: Any, y: Any) -> tuple[Analysis, list[tuple[Value, bool]]]:
         pattern, guards = sp.csr_array(shape, dtype=bool), PatternGuards()
     pattern.sum_duplicates()
     pattern.eliminate_zeros()
-    positions = [np.not_equal(v.data, 0) if nz else np.array(v.data) for v, nz in guards.values]
+    positions = [sparse_places(v.data) if nz else np.array(v.data) for v, nz in guards.values]
     matrices = [
         (places, now.indptr.copy(), now.indices.copy())
         for places in guards.matrices
         for now in (sp.csr_array(places()),)
     ]
     return Analysis(pattern, np.iscomplexobj(y), positions, matrices), guards.values
+
+
+def _covers(wanted: Any, found: Any) -> bool:
+    return wanted is None or (found is not None and np.array_equal(wanted, found))
 
 
 def _has_places(places: Callable[[], Any], indptr: Any, indices: Any) -> bool:

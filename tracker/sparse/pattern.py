@@ -23,7 +23,6 @@ from tracker.ir.graph import Const, Eqn, Function
 from tracker.ir.lowering import Branch, Loop, Pick, While
 from tracker.ir.types import Bundle, Type, type_of
 from tracker.sparse.rules import (
-    MOSTLY_NONZERO,
     AppliedOp,
     Dependence,
     dense,
@@ -37,26 +36,32 @@ from tracker.tape.value import CLOSED, Value, is_constant
 _MAX_TURNS_APART = 5000  # turns of a loop that are looked at one by one
 
 
+_MOSTLY_NONZERO = 0.5  # a matrix with more nonzeros than this is taken to have no zeros
+
+
 @record()
 class PatternGuards:
     """What a pattern depends on: recorded values, and SciPy's matrices with their places."""
 
-    values: list[tuple[Value, bool]] = field(
-        default_factory=list
-    )  # and whether only nonzeros count
+    values: list[tuple[Value, bool]] = field(default_factory=list)  # and if only nonzeros count
     matrices: list[Any] = field(default_factory=list)
 
     def read(self, operand: Any, nonzeros: bool = False) -> Any:
-        """The numbers of an operand, which must stay the same; or which of them are nonzero."""
-        plain = operand.data if type(operand) is Value else operand
-        if nonzeros:
-            plain = np.not_equal(plain, 0)
-            if np.count_nonzero(plain) > MOSTLY_NONZERO * np.size(plain):
-                return np.ones_like(plain)  # whatever the numbers are
+        """The numbers of an operand, which must stay the same; or which of them may be nonzero.
+
+        A trace's values are the same whatever the numbers are: other patterns are told by them.
+        """
         is_known = any(operand is v and nonzeros == kind for v, kind in self.values)
         if type(operand) is Value and not is_known and not is_constant(operand):
             self.values.append((operand, nonzeros))
-        return plain
+        plain = operand.data if type(operand) is Value else operand
+        return sparse_places(plain) if nonzeros else plain
+
+
+def sparse_places(matrix: Any) -> Any:
+    """Where a matrix is nonzero; None if nearly everywhere, and it is taken to have no zeros."""
+    places = np.not_equal(matrix, 0)
+    return None if np.count_nonzero(places) > _MOSTLY_NONZERO * np.size(places) else places
 
 
 def tape_pattern(x: Value, y: Value) -> tuple[sp.csr_array, PatternGuards]:

@@ -22,7 +22,6 @@ from tracker.support.structs import record
 Dependence: TypeAlias = Any  # a boolean csr_array, or None
 _MAX_ENTRIES = 1 << 28
 _STEPS = frozenset(("sign", "floor", "ceil", "trunc", "rint"))
-MOSTLY_NONZERO = 0.5  # a matrix with more nonzeros than this is taken to have no zeros
 
 
 @record()
@@ -216,7 +215,7 @@ def _linear_product(step: AppliedOp, fixed: int) -> Dependence:
     other = 1 - fixed
     dep = step.deps[other]
     type = step.types[fixed]
-    nonzeros = step.read(fixed, nonzeros=True)
+    nonzeros = step.read(fixed, nonzeros=True) if type.ndim > 1 else None
     matrix = np.ones(type.shape, dtype=bool) if nonzeros is None else nonzeros
     shape = step.types[other].shape
     if fixed == 0:
