@@ -98,13 +98,19 @@ def test_reported_errors_suspend_tracing():
     assert (fast.cache_info().traces, fast.cache_info().slow) == (1, slow)
 
 
-def test_settings_of_another_context_are_not_looked_at():
+@pytest.mark.parametrize("other", [contextvars.Context, contextvars.copy_context])
+def test_settings_of_another_context_are_not_looked_at(other):
+    """Whatever NumPy's context variable remembers of the other context: a value, or none."""
     fast = jit(f)
     for _ in range(3):
         fast(np.ones(3))
-    context = contextvars.copy_context()
-    context.run(np.seterr, divide="raise")
-    with np.errstate(divide="ignore", invalid="ignore"):
-        fast(BAD["divide"])
+    reporting = contextvars.copy_context()
+    reporting.run(np.seterr, divide="raise")
+
+    def silent():
+        with np.errstate(divide="ignore", invalid="ignore"):
+            fast(BAD["divide"])
+
+    other().run(silent)
     with pytest.raises(FloatingPointError):
-        context.run(fast, BAD["divide"])
+        reporting.run(fast, BAD["divide"])

@@ -17,7 +17,6 @@ import sys
 import types
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -282,7 +281,6 @@ def _layout_checks() -> list[tuple[str, bool]]:
         ("array strides", _read_array_field(array, w.STRIDES, 2) == [12, 4]),
         ("array dtype", _read_field(ctypes.c_size_t, array, w.DESCR) == id(array.dtype)),
         ("array flags", _read_field(ctypes.c_int, array, w.FLAGS) == array.flags.num),
-        ("context variable", _is_contextvar_cached()),
         ("floating-point settings", _is_errstate_layout_right()),
         *_dtype_checks(np.dtype(np.float32)),
         *_dtype_checks(np.dtype(">i8")),
@@ -315,17 +313,6 @@ def _are_dict_versions_right() -> bool:
 
 
 _DICT_CHANGES = 24
-
-
-def _is_contextvar_cached() -> bool:
-    """Whether a context variable caches the value that was set, and none when it was reset."""
-    probe: ContextVar[float] = ContextVar("probe", default=0.5)
-    at, value = cpython_layout.CONTEXTVAR_CACHED, 1.5
-    cells = [_read_field(ctypes.c_size_t, probe, at)]
-    token = probe.set(value)
-    cells.append(_read_field(ctypes.c_size_t, probe, at))
-    probe.reset(token)
-    return [*cells, _read_field(ctypes.c_size_t, probe, at)] == [0, id(value), 0]
 
 
 def _is_errstate_layout_right() -> bool:

@@ -19,7 +19,6 @@ DICT_VERSION, HAS_DICT_VERSIONS = 24, sys.version_info < (3, 13)
 FUNCTION_FIELDS = {"__code__": 48, "__defaults__": 56, "__kwdefaults__": 64}
 DATA, NDIM, DIMS, STRIDES, DESCR, FLAGS = 16, 24, 32, 40, 56, 64
 KIND, BYTEORDER, TYPE_NUMBER, ITEMSIZE = 24, 26, 28, 40
-CONTEXTVAR_CACHED = 32  # of a context variable: the last value set or read
 CAPSULE_POINTER = 16  # of a capsule
 # NumPy's floating-point settings: three bits for each kind of error, 0 to ignore, 1 to warn, others
 # to report it in another way.
