@@ -191,6 +191,13 @@ def test_arguments_without_numbers_are_refused(name):
                 call(x)
 
 
+def test_an_array_without_numbers_is_refused_with_its_dtype():
+    dates = np.array(["2020-01-01"], dtype="datetime64[D]")
+    for x, dtype in ((dates, r"datetime64\[D\]"), (np.array(["a"]), "<U1")):
+        with pytest.raises(tracker.NotTrackedError, match=f"argument 0 is a ndarray of {dtype}"):
+            gradient(np.sum, x)
+
+
 def test_other_arguments_get_none():
     passive = ["text", None, np.sum, len, np.array(["a"]), bytearray(b"a"), range(3), {1, 2}, Model]
     passive += [np.random.default_rng(0), functools.partial(np.sum, axis=0), np.dtype(float)]

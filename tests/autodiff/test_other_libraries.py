@@ -38,6 +38,7 @@ HINTS = {
         lambda: value_and_grad(energy, 2.0),
         lambda: value_and_grad(jit(energy), [1.0, 2.0]),
     ],
+    r"a dict: x\.to_dict\(\)": [lambda: gradient(lambda x: x["a"] ** 2, np.ones(2))],
     r"Use gradient\(f, x, argnums=0\)": [lambda: gradient(energy, X, argnums="x")],
     r"differentiates positional argument 3, and the call has 2": [
         lambda: gradient(energy, X, 2.0, argnums=3),
@@ -61,7 +62,9 @@ HINTS = {
     "hint, call", [(hint, call) for hint, calls in HINTS.items() for call in calls]
 )
 def test_an_error_says_what_to_type(hint, call):
-    with pytest.raises(tracker.TrackerError, match=rf"{hint}.*test_other_libraries\.py:\d+\)"):
+    with pytest.raises(
+        (tracker.TrackerError, IndexError), match=rf"{hint}.*test_other_libraries\.py:\d+\)"
+    ):
         call()
 
 

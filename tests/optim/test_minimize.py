@@ -229,7 +229,14 @@ def test_a_search_may_meet_infinity():
         (
             lambda: minimize(loss, START, bounds=(0, 1)),
             ValueError,
-            "the bounds is a tuple and the parameters a Network. Give the bounds with respect",
+            "the structure of the bounds is a tuple, that of the parameters a Network. Give the "
+            "bounds with respect",
+        ),
+        (
+            lambda: minimize(lambda p: p["a"] ** 2, {"a": 1.0}, bounds={"b": (0, 1)}),
+            ValueError,
+            "of the bounds is a dict with the keys 'b', that of the parameters a dict with the "
+            "keys 'a'",
         ),
         (
             lambda: minimize(lambda x: x * 2, np.zeros(2)),

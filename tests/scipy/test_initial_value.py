@@ -655,3 +655,13 @@ def test_compiled_methods(method):
         found, want = compiled(*args), tracker.withgradient(loss, *args)
         assert found.val == pytest.approx(want.val, rel=1e-9)
         np.testing.assert_allclose(found.grad, want.grad, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "run", [lambda f: f(2.0), lambda f: gradient(f, 2.0), lambda f: tracker.jit(f)(2.0)]
+)
+def test_an_unknown_method_is_refused(run):
+    with pytest.raises(
+        ValueError, match=r"no method 'RK4'\. Use one of RK23, |must be one of {'RK23"
+    ):
+        run(lambda a: solve_ivp(lambda t, y: -a * y, (0, 1), [1.0], method="RK4").y[0, -1])

@@ -168,6 +168,14 @@ def test_a_singular_root_is_refused():
         gradient(lambda a: optimize.fsolve(lambda x: np.stack([a + 0 * x[0]]) - 1.0, [0.0])[0], 1.0)
 
 
+@pytest.mark.parametrize("name", ["differential_evolution", "dual_annealing", "shgo"])
+def test_a_search_over_tracked_values_is_refused(name):
+    """Also where the objective captures them, and SciPy raises an error of its own."""
+    search = getattr(optimize, name)
+    with pytest.raises(UnsupportedError, match=rf"optimize\.{name} has no .* rule here\. Use min"):
+        gradient(lambda a: search(lambda x: np.sum((x - a) ** 2), [(-3, 3)]).x[0], 2.0)
+
+
 def rosenbrock(x, a):
     return 100 * (x[1] - x[0] ** 2) ** 2 + (a - x[0]) ** 2
 

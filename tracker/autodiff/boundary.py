@@ -222,7 +222,7 @@ def register_created_objects(structure: tree.Structure, made: Any) -> None:
 def _refuse_without_numbers(args: Sequence[Any], argnums: Sequence[int] | None) -> None:
     """Raise if there are arguments to differentiate, none of which holds a number."""
     names = [
-        f"argument {i} is a {type(arg).__name__}"
+        f"argument {i} is {_described(arg)}"
         for i, arg in enumerate(args)
         if argnums is None or i in argnums
     ]
@@ -235,6 +235,11 @@ def _refuse_without_numbers(args: Sequence[Any], argnums: Sequence[int] | None) 
             "lists, dicts, a @dataclass, what tracker.tree.register knows",
         )
     )
+
+
+def _described(x: Any) -> str:
+    dtype = f" of {x.dtype}" if isinstance(x, np.ndarray) else ""
+    return f"a {type(x).__name__}{dtype}"
 
 
 def _lift_leaf(x: Any, argnum: int) -> Value | None:

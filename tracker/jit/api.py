@@ -276,13 +276,29 @@ _SHARED_ARGUMENT = (
 def _specialization_for(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Specialization:
     require_native("there is no machine code")
     state: JittedState = self._jitted
-    specialization = state.lookup(args, kwargs)
+    specialization = _lookup(state, args, kwargs)
     if specialization is None:
         raise CompileError(
             f"{state.name} runs in plain Python for these arguments: "
             f"{_why_plain(state, args, kwargs)}"
         )
     return specialization
+
+
+def _lookup(
+    state: JittedState, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Specialization | None:
+    """As `JittedState.lookup`. `model.f.explain` is an attribute of the function alone: Python
+    hands the object to calls only."""
+    try:
+        inspect.signature(state.function).bind(*args, **kwargs)
+    except TypeError as error:
+        text = f"{state.name} does not take these arguments: {error}"
+        hint = "Give it what a call takes; of a method, the object, too: Model.f.explain(model, x)"
+        raise TypeError(message(text, hint)) from None
+    except ValueError:  # it has no signature
+        pass
+    return state.lookup(args, kwargs)
 
 
 def _why_plain(state: JittedState, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
@@ -325,7 +341,7 @@ def _explain(self: Any, *args: Any, **kwargs: Any) -> str:
     """
     state: JittedState = self._jitted
     why = why_unavailable()
-    specialization = None if why else state.lookup(args, kwargs)
+    specialization = None if why else _lookup(state, args, kwargs)
     if specialization is None:
         return ShownText(
             f"{state.name} runs in plain Python for these arguments\n"

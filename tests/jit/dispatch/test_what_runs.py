@@ -121,3 +121,29 @@ def test_functions_that_are_not_compiled_say_what_they_are_too():
         assert "<function value_and_grad of vmap" in repr(
             tracker.value_and_grad(tracker.vmap(lambda x: x))
         )
+
+
+class Scaled:
+    factor = 2.0
+
+    @tracker.jit
+    def total(self, x):
+        return self.factor * np.sum(x)
+
+
+@pytest.mark.parametrize("ask", ["explain", "profile", "ir", "llvm", "asm"])
+def test_what_is_asked_of_a_method_takes_the_object(ask):
+    model = Scaled()
+    assert getattr(model.total, ask)(model, X)
+    with pytest.raises(
+        TypeError, match=r"missing a required .* 'x'\. .* Model\.f\.explain\(model, x\)"
+    ):
+        getattr(model.total, ask)(X)
+
+
+def test_a_call_that_raised_is_no_cause_of_a_trace():
+    f = tracker.jit(lambda x, y: x * y)
+    with pytest.raises(TypeError, match="'y'"):
+        f(X)
+    f(X, 2.0)
+    assert "trace 1: the first call" in f.explain(X, 2.0)

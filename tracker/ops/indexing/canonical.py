@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker.errors import message
 from tracker.ops.indexing.gather_scatter import HOLE, Index, canonical_entry
 from tracker.ops.shape.create import to_discrete
 from tracker.support.array_likes import array_of_labelled
@@ -86,10 +87,14 @@ def _split_entry(part: Any) -> tuple[Any, Any]:
         return data_of(part).__index__(), None
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):  # a range
         return _split_entry(list(data))
-    raise IndexError(
+    text = (
         "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or "
         f"boolean arrays are valid indices, not {type(data).__name__}"
     )
+    if isinstance(data, str):
+        hint = "For names, as of a pandas Series, differentiate with respect to a dict: x.to_dict()"
+        raise IndexError(message(text, hint))
+    raise IndexError(text)
 
 
 def _plain_slice(part: slice) -> slice:

@@ -67,10 +67,23 @@ def refuse_tracked(theirs: Callable[..., Any], title: str, hint: str) -> Callabl
         if is_tracked(*args, *kwargs.values()):
             args = tuple(to_plain(x, title, hint) for x in args)
             kwargs = {name: to_plain(x, title, hint) for name, x in kwargs.items()}
-        return theirs(*args, **kwargs)
+        try:
+            return theirs(*args, **kwargs)
+        except Exception as error:
+            if (cause := _conversion_error(error)) is None:
+                raise
+            raise no_derivative_rule(title, hint) from cause
 
     call.refuses_tracked = True  # type: ignore[attr-defined]
     return call
+
+
+def _conversion_error(error: BaseException | None) -> ConversionError | None:
+    """The error that SciPy met, or hides behind one of its own, where a function that it calls
+    returns tracked values."""
+    while error is not None and not isinstance(error, ConversionError):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def to_plain(x: Any, title: str, hint: str = USE_DATA_HINT) -> Any:

@@ -15,7 +15,7 @@ import scipy.integrate
 from tracker.autodiff.leaves import plain_data
 from tracker.scipy._bridge.fallback import is_tracked
 from tracker.scipy.integrate.right_side import RightSide
-from tracker.scipy.integrate.tableau import Tableau, moved, tableau_of
+from tracker.scipy.integrate.tableau import Tableau, moved, solver_class, tableau_of
 from tracker.support.structs import record, replace
 from tracker.transforms.vmap import vmap
 
@@ -47,7 +47,7 @@ def record_steps(
     it has used BDF, those of Radau. (BDF's states are accurate to its tolerances; but they are no
     solution, and where perturbations grow before they decay, the linear equation along them differs
     much from that along one.)"""
-    base: Any = getattr(scipy.integrate, method) if isinstance(method, str) else method
+    base: Any = solver_class(method)
     if base is scipy.integrate.BDF:
         result = scipy.integrate.solve_ivp(f, t_span, y0, base, **options)
         steps = _steps_beside(f, result, t_span, y0, options)

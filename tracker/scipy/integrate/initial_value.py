@@ -43,7 +43,13 @@ from tracker.scipy.integrate.compiled_steps import CONTROL_OPTIONS, CompiledFlow
 from tracker.scipy.integrate.events import EventFunction, Events, locate
 from tracker.scipy.integrate.right_side import RightSide
 from tracker.scipy.integrate.step_adjoint import differentiable_steps
-from tracker.scipy.integrate.tableau import EXPLICIT_METHODS, explicit_tableau, moved
+from tracker.scipy.integrate.tableau import (
+    EXPLICIT_METHODS,
+    IMPLICIT_METHODS,
+    explicit_tableau,
+    moved,
+    solver_class,
+)
 from tracker.support.structs import replace
 from tracker.tape.observers import is_deriving, is_tracing
 from tracker.tape.record import value_of
@@ -52,7 +58,7 @@ from tracker.tape.tracked import Tracked
 from tracker.tape.value import is_constant
 
 _STEPS_AS_SCIPY = (*EXPLICIT_METHODS, scipy.integrate.Radau)  # of compiled methods
-_COMPILED_METHODS = (*_STEPS_AS_SCIPY, scipy.integrate.BDF, scipy.integrate.LSODA)
+_COMPILED_METHODS = (*EXPLICIT_METHODS, *IMPLICIT_METHODS)
 _OF_JACOBIANS = frozenset(  # options that compiled code, which finds them itself, does not need
     {"jac", "jac_sparsity", "lband", "uband", "Dfun", "col_deriv", "ml", "mu"}
 )
@@ -403,7 +409,7 @@ def _solve_ivp_in_trace(
     options: dict[str, Any],
 ) -> Any:
     """`solve_ivp` in a trace: as a loop, or as one callback."""
-    solver = getattr(scipy.integrate, method) if isinstance(method, str) else method
+    solver = solver_class(method)
     control_options = {k: x for k, x in options.items() if k not in _OF_JACOBIANS}
     if solver in _COMPILED_METHODS and control_options.keys() <= CONTROL_OPTIONS:
         one = _of_one_state(fun) if vectorized else fun

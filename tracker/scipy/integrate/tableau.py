@@ -13,10 +13,23 @@ from typing import Any
 import numpy as np
 import scipy.integrate
 
+from tracker.errors import message
 from tracker.support.structs import record, replace
 
 EXPLICIT_METHODS = (scipy.integrate.RK23, scipy.integrate.RK45, scipy.integrate.DOP853)
+IMPLICIT_METHODS = (scipy.integrate.Radau, scipy.integrate.BDF, scipy.integrate.LSODA)
+_METHODS = {cls.__name__: cls for cls in (*EXPLICIT_METHODS, *IMPLICIT_METHODS)}
 _RADAU_NODES = ((4 - 6**0.5) / 10, (4 + 6**0.5) / 10, 1.0)
+
+
+def solver_class(method: Any) -> Any:
+    """SciPy's class of a method that is given by its name or as a class."""
+    if not isinstance(method, str):
+        return method
+    if method not in _METHODS:
+        text = f"solve_ivp has no method {method!r}"
+        raise ValueError(message(text, f"Use one of {', '.join(_METHODS)}"))
+    return _METHODS[method]
 
 
 @record(frozen=True)
