@@ -6,7 +6,8 @@ in these: the defaults of its positional parameters, or what stands beside it in
     {"gmean": lambda m, a=A: m.gmean(a, axis=1), "hmean": (partial(mean, "hmean"), A)}
 
 `calls_as_scipy` calls a program with several arguments, for some of which SciPy raises; `refused`
-is a table of calls that raise.
+is a table of calls that raise. `since` holds rows for which SciPy has changed its answer, or which
+it has learnt.
 """
 
 from __future__ import annotations
@@ -18,14 +19,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 
 from tracker import data, jit, param, tree
 from tracker.testing import gradcheck
 
 Program = Callable[..., Any]
+VERSION = tuple(map(int, scipy.__version__.split(".")[:2]))
 Row = Program | tuple[Any, ...]
 Calls = tuple[Program, Sequence[tuple[Any, ...]]]
 _SINGLE = {np.dtype(float): np.dtype(np.float32), np.dtype(complex): np.dtype(np.complex64)}
+
+
+def since(version: tuple[int, int], rows: dict[str, Any]) -> dict[str, Any]:
+    """The rows, if SciPy is of this version or newer."""
+    return rows if version <= VERSION else {}
 
 
 def against_scipy(

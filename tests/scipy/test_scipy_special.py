@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.special as own
-from scipy_cases import refused
+from scipy_cases import VERSION, refused
 
 import tracker
 from tracker import UnsupportedError, data, gradient, jit, param
@@ -85,7 +85,11 @@ def test_spherical_bessel_functions_are_smooth_at_zero(n):
 
 @pytest.mark.parametrize("repetition", [False, True])
 def test_binomials_at_the_edges(repetition):
-    n, k = np.meshgrid([-2.0, -1.0, 0.0, 1.0, 2.5, 5.0], [-1.0, 0.0, 1.0, 2.0, 5.0, 6.0, 0.5])
+    old = repetition and VERSION < (1, 17)  # it takes fewer than one thing for none
+    n, k = np.meshgrid(
+        [2.5, 5.0] if old else [-2.0, -1.0, 0.0, 1.0, 2.5, 5.0],
+        [-1.0, 0.0, 1.0, 2.0, 5.0, 6.0, 0.5],
+    )
     want = own.comb(n, k, repetition=repetition)
     got = data(special.comb(param(n), k, repetition=repetition))
     np.testing.assert_allclose(got, want, rtol=1e-14)

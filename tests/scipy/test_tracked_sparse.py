@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import scipy.sparse.linalg
-from scipy_cases import against_scipy, refused
+from scipy_cases import against_scipy, refused, since
 
 import tracker
 from tracker import (
@@ -164,7 +164,12 @@ PROGRAMS = {
     "splu, complex": (factors, T * (1 - 0.5j), V * (1 + 1j)),
     "splu, plain": lambda m, v=V: factors(m, T, v),
     "splu, plain, complex": lambda m, v=V * 1j: factors(m, T * (1 + 1j), v),
-    "spsolve_triangular": lambda m, t=T, v=V: m.linalg.spsolve_triangular(triangle(m, t), v),
+    **since(
+        (1, 17),
+        {  # before, SciPy refuses 64-bit indices
+            "spsolve_triangular": lambda m, t=T, v=V: m.linalg.spsolve_triangular(triangle(m, t), v)
+        },
+    ),
 }
 test_programs = against_scipy(sparse, scipy.sparse, PROGRAMS, order=2, slack=1e-6)
 

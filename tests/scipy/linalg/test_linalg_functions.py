@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.linalg
-from scipy_cases import against_scipy, refused
+from scipy_cases import against_scipy, refused, since
 
 from tracker import UnsupportedError, data, jit, param
 from tracker.scipy import linalg
@@ -45,7 +45,7 @@ test_case = against_scipy(linalg, scipy.linalg, CASES, slack=2e-6)
 SINGLE = np.array([[0.3, 0.2], [0.1, 0.4]], np.float32)
 TYPED = {
     "one number": lambda m, x=2.0: (m.toeplitz(x), m.toeplitz(x, 3.0), m.circulant(x)),
-    "nothing in a row": lambda m, x=V: m.toeplitz(x, np.ones((2, 4, 0))),
+    **since((1, 17), {"nothing in a row": lambda m, x=V: m.toeplitz(x, np.ones((2, 4, 0)))}),
     "fiedler of one": lambda m, x=SINGLE[0, :1]: (m.fiedler(x), m.fiedler(x[:0])),
     "expm_frechet": lambda m, x=SINGLE: m.expm_frechet(x, x),
     "expm_frechet by blocks": lambda m, x=SINGLE: m.expm_frechet(x, x, "blockEnlarge"),

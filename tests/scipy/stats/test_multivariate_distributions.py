@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import scipy.stats as own
+from scipy_cases import VERSION, since
 
 from tracker import UnsupportedError, data, gradient, jit, param
 from tracker.scipy import stats
@@ -157,7 +158,7 @@ def test_compiled_densities_of_another_rank_and_another_kind():
         return stats.multivariate_t.logpdf(x, np.zeros(3), np.eye(3), df)
 
     compiled = jit(heavy)
-    for df in (3.0, np.inf, 4.0):
+    for df in (3.0, np.inf, 4.0) if VERSION >= (1, 17) else (3.0, 4.0):
         np.testing.assert_allclose(compiled(x, df), heavy(x, df))
     with pytest.raises(ValueError, match="'df' must be greater than zero"):
         compiled(x, -1.0)
@@ -179,7 +180,8 @@ REFUSED = {
         _MATRICES),
     "t": (lambda m, c: m.multivariate_t.logpdf(_AT, np.zeros(2), c, 3.0), _MATRICES),
     "t, pdf": (lambda m, c: m.multivariate_t.pdf(_AT, np.zeros(2), c, 3.0), _MATRICES),
-    "t, inf": (lambda m, c: m.multivariate_t.logpdf(_AT, np.zeros(2), c, np.inf), _MATRICES),
+    **since((1, 17), {  # SciPy 1.16 fails for infinite df
+        "t, inf": (lambda m, c: m.multivariate_t.logpdf(_AT, np.zeros(2), c, np.inf), _MATRICES)}),
     "wishart": (lambda m, c: m.wishart.logpdf(_DEFINITE, 3.0, c), _MATRICES[:4]),
     "wishart, x": (lambda m, c: m.wishart.logpdf(c, 3.0, _DEFINITE), _MATRICES[:4]),
     "wishart, df": (lambda m, df: m.wishart.logpdf(_DEFINITE, df, _DEFINITE), [3.0, 1.0, 4.0]),

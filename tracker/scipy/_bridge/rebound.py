@@ -104,10 +104,6 @@ def _of_shape(y: Any, shape: tuple[int, ...]) -> Any:
     return y if np.shape(y) == shape else np.broadcast_to(y, shape)
 
 
-def _lazy_where(cond: Any, arrays: Any, f: Function, fillvalue: Any = None, f2: Any = None) -> Any:
-    return _apply_where(cond, arrays, f, f2, fillvalue)
-
-
 def _lazy_select(conditions: Any, choices: Any, args: Any, default: Any = 0) -> Any:
     y: Any = default
     with np.errstate(all="ignore"):
@@ -120,25 +116,14 @@ def _validated(a: Any, check_finite: bool = True, *_: Any, **__: Any) -> Any:
     return as_array(a)  # `drop_in` has checked
 
 
-class _NoNaN(tuple[bool, str]):
-    """What `_contains_nan` returns: a bool, or before SciPy 1.16 also the policy."""
-
-    def __bool__(self) -> bool:
-        return False
-
-    def __or__(self, other: _NoNaN) -> _NoNaN:
-        return self
-
-
 _HELPERS: dict[str, Any] = {
     "array_namespace": lambda *_, **__: NUMPY,
     "apply_where": _apply_where,
-    "_lazywhere": _lazy_where,
     "_lazyselect": _lazy_select,
     "_asarray_validated": _validated,
     "is_numpy": lambda xp: True,
     "is_lazy_array": lambda x: False,
-    "_contains_nan": lambda *_, **__: _NoNaN((False, "propagate")),
+    "_contains_nan": lambda *_, **__: False,
 }
 
 
@@ -223,7 +208,8 @@ class Rebinding:
         f = inspect.unwrap(f)
         if not isinstance(f, types.FunctionType):
             return f
-        new = {"__name__": f.__module__, "__builtins__": builtins}
+        package = f.__globals__.get("__package__")
+        new = {"__name__": f.__module__, "__package__": package, "__builtins__": builtins}
         space = self._globals.setdefault(f.__module__, new)
         cells = tuple(types.CellType() for _ in f.__closure__ or ())
         made = types.FunctionType(f.__code__, space, f.__name__, f.__defaults__, cells or None)
