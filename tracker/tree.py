@@ -150,6 +150,10 @@ def _has_extra_fields(cls: type) -> bool:
 def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     """(names, children) of a container, or None for a leaf."""
     cls = type(x)
+    if cls in _COMMON_LEAVES:
+        return None
+    if cls is tuple:
+        return (), x
     if cls in _REGISTERED:
         kids, aux = _REGISTERED[cls][0](x)
         return (aux,), tuple(kids)

@@ -107,13 +107,16 @@ def _compiled_linear_map(
     compiled = compiled_derivative(f, key, build)
     if compiled is None:
         return None
-    if kwargs or not all(map(is_number_or_array, args)):
-        leaves, structure = tree.flatten((args, kwargs), objects=True)
-        objects = tree.user_objects(structure, (args, kwargs))
-        if any(isinstance(x, Tracked) for x in leaves) or next(objects, None) is not None:
+    leaves, structure = tree.flatten((args, kwargs), objects=True)
+    if not all(map(is_number_or_array, leaves)):
+        if any(isinstance(x, Tracked) for x in leaves):
             return None
-    args = convert_all_array_likes(args)
-    saved, (given, named) = _copy_arrays(args, kwargs), _copy_arrays(args, kwargs)
+        args = convert_all_array_likes(args)
+        leaves, structure = tree.flatten((args, kwargs), objects=True)
+    if next(tree.user_objects(structure, (args, kwargs)), None) is not None:
+        return None
+    copies = (tree.unflatten(structure, map(_copy_array, leaves), (args, kwargs)) for _ in "ab")
+    saved, (given, named) = copies
     function, bound = split_method(f)
     with function._tracker_attempt((*bound, *given), named) as attempt:
         y = f(*given, **named)
@@ -126,8 +129,8 @@ def _compiled_linear_map(
     return outcome, lambda *seeds: reading.call_with(compiled, *saved[0], *seeds, **saved[1])
 
 
-def _copy_arrays(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return tree.map(lambda x: np.array(x) if isinstance(x, np.ndarray) else x, (args, kwargs))
+def _copy_array(x: Any) -> Any:
+    return np.array(x) if isinstance(x, np.ndarray) else x
 
 
 def linearize(

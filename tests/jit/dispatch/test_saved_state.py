@@ -7,6 +7,7 @@ import pytest
 
 import tracker as tr
 from tracker import UnsupportedError, gradient, jit, pullback, pushforward
+from tracker.jit.dispatch import saved_state
 
 X = np.array([0.5, -1.0, 2.0])
 
@@ -80,3 +81,15 @@ def test_a_param_made_of_an_argument_runs_plain():
     np.testing.assert_array_equal(fast(X), f(X))
     loss = jit(lambda x: np.sum(tr.param(x) ** 2))  # a derivative follows it
     np.testing.assert_array_equal(gradient(loss, X)[0], 2 * X)
+
+
+def test_nothing_is_put_back_where_nothing_has_changed(monkeypatch):
+    """Also where the state holds the names of a library, which are read anew."""
+    s = _state()
+    _, back = pullback(jit(_model(s)), X)
+    wanted = back(np.ones(3))
+    monkeypatch.setattr(saved_state, "_SavedStateSwap", None)
+    np.testing.assert_array_equal(back(np.ones(3)), wanted)
+    s.k = 7.0
+    with pytest.raises(TypeError, match="not callable"):
+        back(np.ones(3))

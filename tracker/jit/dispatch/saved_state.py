@@ -18,6 +18,7 @@ from tracker.jit.dispatch.specialization import SignatureGroup, match_leaves
 from tracker.jit.guards.captured_leaves import (
     captured_leaves,
     signature_difference,
+    unchanged_captures,
     with_captured_state,
 )
 from tracker.jit.guards.constants import ConstantKey
@@ -33,8 +34,10 @@ class SavedState:
     """The values at the sources of a signature; arrays as copies that are never written."""
 
     def __init__(self, call: Signature, values: Sequence[Any]) -> None:
+        structures = call.structures[call.first_source :]
+        leaves = call.leaves[len(call.leaves) - len(values) :]
         self.sources = call.sources
-        self.signature, _ = with_captured_state(_NO_ARGUMENTS, [], call.sources)
+        self.signature = Signature(structures, (), leaves, call.sources)
         self.values = [snapshot(x) if isinstance(x, np.ndarray) else x for x in values]
 
     @staticmethod
@@ -64,6 +67,8 @@ class SavedState:
 
     def _changed(self) -> dict[SourcePath, Any]:
         """The saved values, by path, that differ from the present ones."""
+        if unchanged_captures(self.signature, 0) is not None:
+            return {}
         now, values = with_captured_state(_NO_ARGUMENTS, [], self.sources)
         if now.structures != self.signature.structures:
             raise UnsupportedError(
@@ -80,6 +85,8 @@ class SavedState:
 def _same_value(old: Any, x: Any) -> bool:
     if isinstance(old, np.ndarray):
         return type(x) is np.ndarray and same_bytes(old, x)
+    if type(old) is tuple is type(x):  # of a library's names, read anew
+        return len(old) == len(x) and all(map(_same_value, old, x))
     return old is x or (type(old) is type(x) and ConstantKey(old) == ConstantKey(x))
 
 
