@@ -1,7 +1,7 @@
 """Pullbacks and pushforwards of functions with results of any structure.
 
 Start at `linearize`, which gives both from one run; jitted functions take
-`_compiled_linear_map` where possible.
+`compiled_linear_map` where possible.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def pullback(
     >>> back([1.0, 1.0])
     (32.0,)
     """
-    compiled = _compiled_linear_map(f, "pullback", _build_pullback, args, kwargs)
+    compiled = compiled_linear_map(f, "pullback", _build_pullback, args, kwargs)
     if compiled is None:
         outcome, pull, _ = linearize(f, args, kwargs)
     else:
@@ -92,9 +92,9 @@ def _split_halves(given: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, .
     return given[:count], given[count:]
 
 
-def _compiled_linear_map(
+def compiled_linear_map(
     f: Callable[..., Any],
-    key: str,
+    key: Any,
     build: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -108,7 +108,7 @@ def _compiled_linear_map(
     if compiled is None:
         return None
     leaves, structure = tree.flatten((args, kwargs), objects=True)
-    if not all(map(is_number_or_array, leaves)):
+    if not leaves or not all(map(is_number_or_array, leaves)):
         if any(isinstance(x, Tracked) for x in leaves):
             return None
         args = convert_all_array_likes(args)
@@ -238,7 +238,7 @@ def pushforward(f: Callable[..., R], *args: Any) -> tuple[R, Callable[..., R]]:
     >>> push(1.0)
     np.float64(6.0)
     """
-    compiled = _compiled_linear_map(f, "pushforward", _build_pushforward, args, {})
+    compiled = compiled_linear_map(f, "pushforward", _build_pushforward, args, {})
     if compiled is None:
         y, _, push = linearize(f, args, {})
     else:

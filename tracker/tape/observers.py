@@ -122,6 +122,11 @@ def is_deriving() -> bool:
     return bool(thread_state.derivative_leaves)
 
 
+def running_derivative_count() -> int:
+    """How many derivatives, one within the other, are running their functions in this thread."""
+    return len(thread_state.derivative_leaves)
+
+
 def running_leaves() -> set[Value]:
     """The leaves of all derivatives that are running their functions in this thread."""
     return {leaf for leaves in thread_state.derivative_leaves for leaf in leaves}

@@ -35,6 +35,7 @@ from tracker.jit.discovery.impure_calls import PROFILER_IN_USE, is_profiler_in_u
 from tracker.jit.discovery.opaque_objects import is_opaque
 from tracker.jit.dispatch import relayout
 from tracker.jit.dispatch.interpreter import is_faster_untraced
+from tracker.jit.dispatch.recorded_calls import RecordedCalls
 from tracker.jit.dispatch.specialization import (
     NO_RESULT,
     SignatureGroup,
@@ -166,7 +167,9 @@ class JittedState:
         except tree.TooDeepError:  # the plain function may not mind
             return self._call_untraceable(args, kwargs, UNFLATTENABLE)
         if any(type(x) is Tracked for x in call.leaves):
-            return self.function(*args, **kwargs)
+            if current_observer() is not None or errstate.are_errors_reported():
+                return self.function(*args, **kwargs)
+            return self.recorded_calls.call(args, kwargs)
         if current_observer() is not None:
             return self._call_observed(call)
         if errstate.are_errors_reported():
@@ -215,6 +218,25 @@ class JittedState:
         if self.options.strict:
             require_native(f"{self.name} is strict")
         return self.function(*args, **kwargs)
+
+    @functools.cached_property
+    def recorded_calls(self) -> RecordedCalls:
+        return RecordedCalls(self.name, self.function, self.traces.native(), self._recorded_group)
+
+    def _recorded_group(self, args: Sequence[Any], kwargs: dict[str, Any]) -> SignatureGroup | None:
+        """The group of calls with plain arguments like these, traced if this is not the first one;
+        None if there is no trace."""
+        call = SlowCall(args, kwargs, *self.signature_of(args, kwargs), runs=False)
+        if not call.signature.is_native or any(map(is_opaque, call.leaves)):
+            return None
+        group = self.groups.get(call.signature)
+        if group is None or not (group.specializations or group.fallback_reason):
+            with TRACING_LOCK.acquire_within(_LOCK_TIMEOUT) as is_ours:
+                if is_ours and group is None:
+                    self.traces.group(call.signature)
+                elif is_ours and group is not None:
+                    self._run_or_trace(group, call)
+        return None if group is None or group.fallback_reason else group
 
     def lookup(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Specialization | None:
         """The first trace that matches a call (or the first of all), made if need be; None if the

@@ -1,0 +1,170 @@
+"""A jitted function that an eager derivative calls: one operation of the tape, whose pullback is
+compiled. Start at `RecordedCalls.call`.
+
+The tape cannot see into such a call, so it must be a function of its tracked arguments and nothing
+else: `_is_one_operation` says so of a trace. Any other call is recorded operation by operation, as
+is the first one with arguments of its kind, which costs no trace, and whatever has an outer
+derivative, whose tape would need the operations.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker import tree
+from tracker.autodiff.custom_calls import CustomRule, apply_rule
+from tracker.autodiff.leaves import plain_data
+from tracker.autodiff.pullbacks import compiled_linear_map, linearize, pullback
+from tracker.ir.graph import Atom, Eqn, Function
+from tracker.jit.dispatch.specialization import SignatureGroup
+from tracker.jit.tracing.trace import Trace
+from tracker.tape.observers import running_derivative_count
+from tracker.tape.tracked import Tracked
+
+# A compiled pullback takes as long as to record so many equations, and some for each leaf.
+_MIN_EQUATIONS, _PER_LEAF = 24, 3
+_COMPUTED = ("array", "numpy", "python")  # kinds of outputs
+_PLAIN_CLASSES = (str, type(None), bool, int, float, complex, np.ndarray, np.generic)
+
+
+class NotOneOperation(Exception):
+    """The call must be recorded operation by operation."""
+
+
+class RecordedCalls:
+    """The calls of one jitted function with tracked arguments.
+
+    function    the plain function
+    jitted      the function that machine code serves
+    group       finds the traces of calls with these plain arguments, made if need be
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        jitted: Callable[..., Any],
+        group: Callable[[Sequence[Any], dict[str, Any]], SignatureGroup | None],
+    ) -> None:
+        self.name, self.function, self.jitted, self.group = name, function, jitted, group
+        self._rules: dict[tuple[int, ...], CustomRule] = {}
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result, of one operation of the tape or of many."""
+        try:
+            return self._as_one_operation(args, kwargs)
+        except NotOneOperation:
+            return self.function(*args, **kwargs)
+
+    def _as_one_operation(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if running_derivative_count() > 1:
+            raise NotOneOperation
+        leaves, structure = tree.flatten(args)
+        named = tree.leaves(kwargs)
+        if not all(isinstance(x, (Tracked, *_PLAIN_CLASSES)) for x in leaves):
+            raise NotOneOperation  # objects may hold tracked values
+        if not all(isinstance(x, _PLAIN_CLASSES) for x in named):
+            raise NotOneOperation
+        plain = tree.unflatten(structure, map(plain_data, leaves), args)
+        group = self.group(plain, kwargs)
+        tracked = sum(1 << at for at, x in enumerate(leaves) if isinstance(x, Tracked))
+        self._check(group, tracked)
+        argnums = tuple(
+            at
+            for at, arg in enumerate(args)
+            if any(isinstance(x, Tracked) for x in tree.leaves(arg))
+        )
+        rule = self._rules.get(argnums)
+        if rule is None:
+            rule = self._rules[argnums] = CustomRule(
+                self.name,
+                self.function,
+                functools.partial(self._reverse, argnums),
+                self._forward,
+            )
+        y = apply_rule(rule, args, kwargs)
+        self._check(group, tracked)  # the call may have made a trace
+        return y
+
+    def _check(self, group: SignatureGroup | None, tracked: int) -> None:
+        """Raise unless all traces are single operations."""
+        traces = [] if group is None else [each.trace for each in group.specializations]
+        if not traces or not all(_is_one_operation(trace, tracked) for trace in traces):
+            raise NotOneOperation
+
+    def _reverse(self, argnums: tuple[int, ...], *args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(x, Tracked) for x in tree.leaves(args)):  # of an outer derivative
+            return linearize(self.function, args, kwargs)[:2]
+        build = functools.partial(_pullback_of_some, argnums)
+        made = compiled_linear_map(self.jitted, ("pullback", argnums), build, args, kwargs)
+        if made is None or any(isinstance(x, Tracked) for x in tree.leaves(made[0])):
+            raise NotOneOperation
+        y, pull = made
+
+        def back(seed: Any) -> tuple[Any, ...]:
+            found = dict(zip(argnums, pull(seed), strict=True))
+            return tuple(found.get(at) for at in range(len(args)))
+
+        return y, back
+
+    def _forward(self, tangents: tuple[Any, ...], *args: Any, **kwargs: Any) -> Any:
+        y, _, push = linearize(self.function, args, kwargs)
+        return y, push(*tangents)
+
+
+def _pullback_of_some(argnums: tuple[int, ...], f: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of arguments and a seed that gives the cotangents of some arguments."""
+
+    def back(*given: Any, **named: Any) -> tuple[Any, ...]:
+        args, seed = list(given[:-1]), given[-1]
+
+        def of_some(*chosen: Any) -> Any:
+            for at, x in zip(argnums, chosen, strict=True):
+                args[at] = x
+            return f(*args, **named)
+
+        pulled: tuple[Any, ...] = pullback(of_some, *[args[at] for at in argnums])[1](seed)
+        return pulled
+
+    return back
+
+
+def _is_one_operation(trace: Trace, tracked: int) -> bool:
+    """Whether a call does nothing but compute floating-point results that all depend on a tracked
+    leaf (bits of `tracked`), and takes long enough."""
+    function = trace.function
+    least = _MIN_EQUATIONS + _PER_LEAF * len(trace.inputs)
+    if len(function.body) < least and not function.functions:
+        return False
+    return bool(_is_computation(trace)) and all(
+        needed & tracked for needed in _leaves_behind_outputs(trace)
+    )
+
+
+def _is_computation(trace: Trace) -> bool:
+    has_effects = trace.writes or trace.state_writes or trace.function.has_side_effects
+    if has_effects or not trace.is_stable or any(trace.owners):
+        return False
+    return all(
+        out.kind in _COMPUTED and out.atom is not None and out.atom.type.dtype.kind in "fc"
+        for out in trace.outputs
+    )
+
+
+def _leaves_behind_outputs(trace: Trace) -> list[int]:
+    """Per output, the leaves of the call that it depends on, as bits."""
+    function: Function = trace.function
+    behind: dict[Atom, int] = {
+        atom: 1 << leaf for atom, leaf in zip(function.inputs, trace.inputs, strict=True)
+    }
+    for step in function.body:
+        if isinstance(step, Eqn):
+            bits = 0
+            for atom in step.operands:
+                bits |= behind.get(atom, 0)
+            behind[step.out] = bits
+    return [behind.get(atom, 0) for atom in function.outputs[: len(trace.outputs)]]
