@@ -273,6 +273,17 @@ def test_transformer_learns_and_sees_no_future(picture):
     picture(example.draw(losses, example.write(weights, alphabet, "The ", n=20)))
 
 
+def test_brusselator_makes_patterns(picture):
+    example = load("brusselator")
+    y = example.start()
+    jacobian = example.sparse.jacobian(example.rates, 0.0, y, argnum=1)
+    assert jacobian.pattern.nnz == 6 * y.size and jacobian.colours.max() < 16
+    assert example.check(jacobian, y) < 1e-12
+    states, _ = example.develop(y, jacobian, end=1.5, looks=2)
+    assert np.std(states[-1, 0]) > 4 * np.std(states[0, 0])
+    picture(example.draw(states, jacobian(0.0, y), jacobian.colours))
+
+
 def test_spectral_pde_finds_the_state_between_sensors(picture):
     example = load("spectral_pde")
     truth, measured = example.simulate(looks=10)
