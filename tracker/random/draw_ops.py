@@ -100,6 +100,18 @@ class RollbackLog:
         for source, state in reversed(self.states.values()):
             restore_state(source, state)
 
+    def forget(self) -> None:
+        """No run follows that repeats what was rolled back: sources that would replay it drop
+        it."""
+        for source, _ in self.states.values():
+            if hasattr(source, "forget"):
+                source.forget()
+
+
+def is_logged() -> bool:
+    """Whether this thread may have to roll back what it draws now."""
+    return bool(_thread.logs)
+
 
 def before_draw(source: Any) -> None:
     """Numbers are about to be drawn from a generator."""

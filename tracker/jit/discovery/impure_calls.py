@@ -34,6 +34,7 @@ from tracker.jit.discovery.purity_table import (
     builtin_name,
     class_name,
     frame_name,
+    impure_members,
     is_exempt,
     is_pure,
     is_pure_frame,
@@ -209,6 +210,8 @@ class PurityCheck:
         self._pure = vouched
         self._is_closed = False
         self._unobservable: dict[str, str] = {}  # name in the code -> description
+        self._impure_members: dict[str, frozenset[str]] = {}  # of the object with this name
+        self._attributes: set[str] = set()  # that code names
         self._instantiated: dict[str, str] = {}
         self._class_purity: dict[type, tuple[bool, bool]] = {}
 
@@ -223,6 +226,7 @@ class PurityCheck:
         if self._is_closed:
             return
         self.codes.append(code)
+        self._attributes |= names.attributes
         said = names.globals | names.attributes
         self.needs_monitor |= not said.isdisjoint(_SUSPECT_NAMES) or (
             names.reads_any_attribute and not said.isdisjoint(_DYNAMIC_LOOKUPS)
@@ -231,6 +235,10 @@ class PurityCheck:
     def add(self, x: Any, name: str = "") -> None:
         """Add an object that code can reach, under this name if the code has one for it."""
         if self._is_closed or self._pure.covers(x):
+            return
+        members = impure_members(type(x))
+        if members is not None:
+            self._impure_members[name] = members
             return
         pure, seen = self._purity(x)
         self.needs_monitor |= not pure
@@ -251,7 +259,12 @@ class PurityCheck:
             if any(_may_instantiate(code, name) for code in self.codes)
         )
         read = ((name, what, name or "f") for name, what in self._unobservable.items())
-        found = next(itertools.chain(read, made), None)
+        members = (
+            (member, f"names {name or 'f'}.{member}", f"{name or 'f'}.{member}")
+            for name, theirs in self._impure_members.items()
+            for member in sorted(theirs & self._attributes)
+        )
+        found = next(itertools.chain(read, made, members), None)
         if found is None:
             return ""
         lines = (line for code in self.codes if (line := _line_of(code, found[0])))

@@ -61,6 +61,13 @@ SEEDABLE_CLASSES = frozenset(
     ("MT19937", "PCG64", "PCG64DXSM", "Philox", "RandomState", "SFC64", "SeedSequence")
 )
 IMPURE_METHOD_NAMES = frozenset(name.rpartition(".")[2] for name in _IMPURE_METHODS.split())
+# C classes whose calls cannot be observed: their objects may be read where the code names no member
+# of theirs but these.
+_CONSTANT_MEMBERS = {
+    "mpi4py.MPI.Comm": frozenset(
+        "Get_name Get_rank Get_size is_inter is_intra name rank size".split()
+    ),
+}
 # Names that lead to objects which the code does not name, or that run other code.
 REFLECTIVE_NAMES = frozenset(
     {
@@ -78,6 +85,15 @@ def is_pure(name: str) -> bool | None:
         if name in _TABLE:
             return _TABLE[name]
         name = name.rpartition(".")[0]
+    return None
+
+
+def impure_members(cls: type) -> frozenset[str] | None:
+    """The names that code must not use, for objects of the class to count as pure; None if they
+    never do."""
+    for base in cls.__mro__:
+        if (constant := _CONSTANT_MEMBERS.get(class_name(base))) is not None:
+            return frozenset(name for name in dir(cls) if name[:2] != "__") - constant
     return None
 
 

@@ -589,6 +589,7 @@ class JittedState:
         try:
             if not call.runs:
                 log.roll_back()
+                log.forget()
                 return None
             if (
                 by_numpy

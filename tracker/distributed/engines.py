@@ -1,0 +1,102 @@
+"""The protocol of engines, and which engine users have named.
+
+The module of an engine is imported when it is first named: the libraries are optional.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from typing import Any, Protocol
+
+from tracker.distributed.partial_sums import Nodes
+from tracker.errors import UnsupportedError, message
+
+
+class Engine(Protocol):
+    """Keeps a loss and shards at workers, and runs steps on them.
+
+    A handle stands for partial sums that a worker computes.
+    """
+
+    @property
+    def shard_count(self) -> int:
+        """How many shards there are, at all workers."""
+
+    def start(self, request: bytes) -> Sequence[Any]:
+        """Begin a step; a handle for each worker."""
+
+    def completed(self, handles: Sequence[Any]) -> Iterator[Any]:
+        """The handles, as they are done."""
+
+    def merge(self, left: Any, right: Any) -> Any:
+        """The handle of the sum of two."""
+
+    def result(self, handle: Any) -> Nodes:
+        """The partial sums, when they are there."""
+
+    def close(self) -> None:
+        """Let the workers go."""
+
+
+_FILES = {  # by the package of the object that names an engine
+    "distributed": ("dask_client", "DaskEngine", "dask"),
+    "ray": ("ray_actors", "RayEngine", "ray"),
+    "mpi4py": ("mpi_ranks", "MpiEngine", "mpi"),
+}
+
+
+def make_engine(engine: Any, loss: Callable[..., Any], shards: Any) -> Engine:
+    """The engine that the user has named, with a loss and shards."""
+    if engine is None or isinstance(engine, (int, Executor)):
+        name, cls, extra = "executors", "ExecutorEngine", ""
+    else:
+        package = engine if isinstance(engine, str) else _package_of(engine)
+        if package not in _FILES:
+            raise UnsupportedError(
+                message(
+                    f"there is no engine {engine!r}",
+                    "Give a number of processes, a concurrent.futures.Executor, a "
+                    "dask.distributed.Client, 'ray', or an mpi4py.MPI.Comm",
+                )
+            )
+        name, cls, extra = _FILES[package]
+        if importlib.util.find_spec(package) is None:
+            raise ImportError(
+                message(
+                    f"the engine {package!r} needs {package}",
+                    f"pip install 'tracker-grad[{extra}]'",
+                    "",
+                )
+            )
+    module = importlib.import_module(f"tracker.distributed.{name}")
+    made: Engine = getattr(module, cls)(engine, loss, shards)
+    return made
+
+
+def _package_of(engine: Any) -> str:
+    """The package of the first class of an object that names an engine."""
+    packages = [cls.__module__.partition(".")[0] for cls in type(engine).__mro__]
+    return next((each for each in packages if each in _FILES), packages[0])
+
+
+def as_list(shards: Any) -> list[Any]:
+    """The shards of a sequence."""
+    if not isinstance(shards, (list, tuple)) or not shards:
+        raise UnsupportedError(
+            message(
+                f"shards are a {type(shards).__name__}"
+                + (" without elements" if isinstance(shards, (list, tuple)) else ""),
+                "Give a list with a part of the data for each shard: np.array_split(data, 8)",
+            )
+        )
+    return list(shards)
+
+
+def consecutive(count: int, workers: int) -> list[range]:
+    """The numbers of the shards of each worker: consecutive ones, nearly as many for each."""
+    workers = min(count, workers)
+    ends = [count * k // workers for k in range(workers + 1)]
+    return [range(a, b) for a, b in zip(ends, ends[1:], strict=False)]

@@ -1,0 +1,124 @@
+"""What runs at a worker: the derivatives of the loss on its shards, added up.
+
+A `Program` is the loss as bytes. A worker makes the function and its compiled derivatives at the
+first request and keeps them, by the digest of the bytes: a request brings numbers only.
+
+Invariant: the functions here run in any process that can import this package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import pickle
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tracker.autodiff.gradients import value_and_grad
+from tracker.config import config, current
+from tracker.distributed.partial_sums import Nodes, merge
+from tracker.errors import UnsupportedError, message
+from tracker.jit import jit
+from tracker.support.structs import record
+from tracker.transforms.jacobians import hvp
+
+_MAX_PROGRAMS = 16  # kept in a process
+_compiled: dict[bytes, dict[str, Callable[..., Any]]] = {}
+
+
+@record(frozen=True)
+class Program:
+    """A loss as bytes, with their digest."""
+
+    payload: bytes
+    digest: bytes
+
+    def derivatives(self) -> dict[str, Callable[..., Any]]:
+        """The compiled functions of (shard, params, ...), by name; of this process."""
+        found = _compiled.get(self.digest)
+        if found is None:
+            while len(_compiled) >= _MAX_PROGRAMS:
+                _compiled.pop(next(iter(_compiled)), None)
+            loss = pickle.loads(self.payload)
+            found = _compiled[self.digest] = derivatives_of(loss)
+        return found
+
+
+def derivatives_of(loss: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    """The compiled derivatives of a loss, as functions of (shard, params, ...)."""
+
+    def hessian_product(params: Any, v: Any, shard: Any, *args: Any) -> Any:
+        return hvp(lambda p: loss(p, shard, *args), params, v)
+
+    both, product = value_and_grad(jit(loss)), jit(hessian_product)
+    return {
+        "value_and_grad": lambda shard, params, *args: both(params, shard, *args),
+        "hvp": lambda shard, params, v, *args: product(params, v, shard, *args),
+    }
+
+
+def pack(loss: Callable[..., Any]) -> Program:
+    """The loss as bytes: by its name, if workers can import it, else by value."""
+    payload = _pickled(loss)
+    return Program(payload, hashlib.blake2b(payload, digest_size=16).digest())
+
+
+def _pickled(loss: Callable[..., Any]) -> bytes:
+    by_value = importlib.util.find_spec("cloudpickle") is not None
+    is_script = hasattr(sys.modules["__main__"], "__file__")
+    reason = "a notebook's functions have no module that a worker could import"
+    if getattr(loss, "__module__", None) != "__main__" or (is_script and not by_value):
+        try:
+            return pickle.dumps(loss, 5)
+        except Exception as error:
+            reason = str(error)
+    if by_value:
+        dumped: bytes = importlib.import_module("cloudpickle").dumps(loss, 5)
+        return dumped
+    raise UnsupportedError(
+        message(
+            f"{getattr(loss, '__qualname__', loss)!r} cannot be sent to a worker: {reason}",
+            "Define it in a module, or pip install cloudpickle",
+        )
+    )
+
+
+@record(frozen=True)
+class Request:
+    """One step: the name of a derivative, its arguments after the shard, whether to compile."""
+
+    name: str
+    args: tuple[Any, ...]
+    jit: bool
+
+    @staticmethod
+    def packed(name: str, args: tuple[Any, ...]) -> bytes:
+        return pickle.dumps(Request(name, args, current().jit), 5)
+
+
+def evaluate(
+    program: Program, numbers: Iterable[int], shards: Iterable[Any], request: bytes, threads: int
+) -> Nodes:
+    """The sums over the shards with these numbers, by this many threads."""
+    return evaluate_on(program.derivatives(), numbers, shards, pickle.loads(request), threads)
+
+
+def evaluate_on(
+    derivatives: dict[str, Callable[..., Any]],
+    numbers: Iterable[int],
+    shards: Iterable[Any],
+    request: Request,
+    threads: int,
+) -> Nodes:
+    """As `evaluate`, with derivatives that are made."""
+    f, nodes = derivatives[request.name], Nodes()
+    with config(jit=request.jit, threads=threads):
+        for number, shard in zip(numbers, shards, strict=True):
+            try:
+                found = f(shard, *request.args)
+            except Exception as error:
+                error.add_note(f"in shard {number}")
+                raise
+            merge(nodes, {(0, number): found})
+    return nodes

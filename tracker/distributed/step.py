@@ -1,0 +1,71 @@
+"""`ShardedDerivative`: one step, on any engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tracker import tree
+from tracker.distributed.engines import make_engine
+from tracker.distributed.partial_sums import Nodes, total
+from tracker.distributed.program import Request
+
+
+class ShardedDerivative:
+    """The value and gradient of a loss summed over shards: a function of the parameters.
+
+    `value_and_grad` makes it. `step(params, *args)` gives (value, gradient), `step.hvp(params, v,
+    *args)` the Hessian times `v`; `args` are passed on to the loss of each shard. `step.shards` is
+    the number of shards. `step.close()`, or the end of a `with` block, lets the workers go.
+    """
+
+    def __init__(
+        self,
+        loss: Callable[..., Any],
+        shards: Any,
+        engine: Any,
+        reduce: str,
+        progress: Callable[[int, int], object] | None,
+    ) -> None:
+        if reduce not in ("sum", "mean"):
+            raise ValueError(f"reduce={reduce!r}; valid are 'sum' and 'mean'")
+        self._engine = make_engine(engine, loss, shards)
+        self._progress = progress
+        self.shards = self._engine.shard_count
+        self._scale = 1.0 / self.shards if reduce == "mean" else None
+
+    def __call__(self, params: Any, *args: Any) -> tuple[Any, Any]:
+        value, gradient = self._sum("value_and_grad", (params, *args))
+        return value, gradient
+
+    def hvp(self, params: Any, v: Any, *args: Any) -> Any:
+        """The Hessian of the summed loss at `params` times `v`, in the structure of `params`."""
+        return self._sum("hvp", (params, v, *args))
+
+    def close(self) -> None:
+        """Let the workers and their shards go."""
+        self._engine.close()
+
+    def __enter__(self) -> ShardedDerivative:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _sum(self, name: str, args: tuple[Any, ...]) -> Any:
+        found = total(self._reduced(Request.packed(name, args)))
+        if self._scale is None:
+            return found
+        return tree.map(lambda x: None if x is None else x * self._scale, found)
+
+    def _reduced(self, request: bytes) -> Nodes:
+        """The sums of all shards: those of neighbours are merged, and again, until one is left."""
+        handles = list(self._engine.start(request))
+        if self._progress is not None:
+            for done, _ in enumerate(self._engine.completed(handles), 1):
+                self._progress(done, len(handles))
+        while len(handles) > 1:
+            pairs = zip(handles[::2], handles[1::2], strict=False)
+            merged = [self._engine.merge(left, right) for left, right in pairs]
+            handles = merged + handles[2 * len(merged) :]
+        return self._engine.result(handles[0])
