@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from typing import Any, Protocol
 
 from tracker.distributed.partial_sums import Nodes
+from tracker.distributed.program import Request
 from tracker.errors import UnsupportedError, message
 
 
@@ -25,16 +27,16 @@ class Engine(Protocol):
     def shard_count(self) -> int:
         """How many shards there are, at all workers."""
 
-    def start(self, request: bytes) -> Sequence[Any]:
+    def start(self, request: Request) -> list[Any]:
         """Begin a step; a handle for each worker."""
 
-    def completed(self, handles: Sequence[Any]) -> Iterator[Any]:
+    def completed(self, handles: list[Any]) -> Iterator[Any]:
         """The handles, as they are done."""
 
     def merge(self, left: Any, right: Any) -> Any:
-        """The handle of the sum of two."""
+        """The handle of the sum of two, computed where one of them is."""
 
-    def result(self, handle: Any) -> Nodes:
+    def gather(self, handles: list[Any]) -> list[Nodes]:
         """The partial sums, when they are there."""
 
     def close(self) -> None:
@@ -93,6 +95,13 @@ def as_list(shards: Any) -> list[Any]:
             )
         )
     return list(shards)
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def consecutive(count: int, workers: int) -> list[range]:

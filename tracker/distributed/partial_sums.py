@@ -17,14 +17,14 @@ Nodes = dict[tuple[int, int], Any]
 
 
 def merge(nodes: Nodes, more: Nodes) -> Nodes:
-    """The nodes of both, which have no shard in common; `nodes` is used up."""
+    """The nodes of both, which have no shard in common."""
+    merged = dict(nodes)
     for (level, index), summand in more.items():
-        while (level, index ^ 1) in nodes:
-            sibling = nodes.pop((level, index ^ 1))
-            summand = add(summand, sibling) if index % 2 == 0 else add(sibling, summand)
+        while (level, index ^ 1) in merged:
+            summand = add(summand, merged.pop((level, index ^ 1)))
             level, index = level + 1, index // 2
-        nodes[level, index] = summand
-    return nodes
+        merged[level, index] = summand
+    return merged
 
 
 def total(nodes: Nodes) -> Any:

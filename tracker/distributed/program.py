@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tracker.autodiff.gradients import value_and_grad
-from tracker.config import config, current
+from tracker.config import config
 from tracker.distributed.partial_sums import Nodes, merge
 from tracker.errors import UnsupportedError, message
 from tracker.jit import jit
@@ -92,26 +92,15 @@ class Request:
     args: tuple[Any, ...]
     jit: bool
 
-    @staticmethod
-    def packed(name: str, args: tuple[Any, ...]) -> bytes:
-        return pickle.dumps(Request(name, args, current().jit), 5)
-
 
 def evaluate(
-    program: Program, numbers: Iterable[int], shards: Iterable[Any], request: bytes, threads: int
-) -> Nodes:
-    """The sums over the shards with these numbers, by this many threads."""
-    return evaluate_on(program.derivatives(), numbers, shards, pickle.loads(request), threads)
-
-
-def evaluate_on(
     derivatives: dict[str, Callable[..., Any]],
     numbers: Iterable[int],
     shards: Iterable[Any],
     request: Request,
     threads: int,
 ) -> Nodes:
-    """As `evaluate`, with derivatives that are made."""
+    """The sums over the shards with these numbers, by this many threads."""
     f, nodes = derivatives[request.name], Nodes()
     with config(jit=request.jit, threads=threads):
         for number, shard in zip(numbers, shards, strict=True):
@@ -120,5 +109,12 @@ def evaluate_on(
             except Exception as error:
                 error.add_note(f"in shard {number}")
                 raise
-            merge(nodes, {(0, number): found})
+            nodes = merge(nodes, {(0, number): found})
     return nodes
+
+
+def evaluate_packed(
+    program: Program, numbers: Iterable[int], shards: Iterable[Any], request: bytes, threads: int
+) -> Nodes:
+    """The same for a program and a request as bytes."""
+    return evaluate(program.derivatives(), numbers, shards, pickle.loads(request), threads)

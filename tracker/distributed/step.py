@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from tracker import tree
+from tracker.config import current
 from tracker.distributed.engines import make_engine
-from tracker.distributed.partial_sums import Nodes, total
+from tracker.distributed.partial_sums import Nodes, merge, total
 from tracker.distributed.program import Request
+
+_MAX_GATHERED = 8  # partial sums, each as large as the gradient
 
 
 class ShardedDerivative:
@@ -32,7 +36,7 @@ class ShardedDerivative:
         self._engine = make_engine(engine, loss, shards)
         self._progress = progress
         self.shards = self._engine.shard_count
-        self._scale = 1.0 / self.shards if reduce == "mean" else None
+        self._divisor = self.shards if reduce == "mean" else None
 
     def __call__(self, params: Any, *args: Any) -> tuple[Any, Any]:
         value, gradient = self._sum("value_and_grad", (params, *args))
@@ -53,19 +57,21 @@ class ShardedDerivative:
         self.close()
 
     def _sum(self, name: str, args: tuple[Any, ...]) -> Any:
-        found = total(self._reduced(Request.packed(name, args)))
-        if self._scale is None:
+        found = total(self._reduced(Request(name, args, current().jit)))
+        if self._divisor is None:
             return found
-        return tree.map(lambda x: None if x is None else x * self._scale, found)
+        return tree.map(lambda x: None if x is None else x / self._divisor, found)
 
-    def _reduced(self, request: bytes) -> Nodes:
-        """The sums of all shards: those of neighbours are merged, and again, until one is left."""
-        handles = list(self._engine.start(request))
+    def _reduced(self, request: Request) -> Nodes:
+        """The sums of all shards. While there are many partial sums, workers add up those of
+        neighbours; the last few are added up here."""
+        engine = self._engine
+        handles = engine.start(request)
         if self._progress is not None:
-            for done, _ in enumerate(self._engine.completed(handles), 1):
+            for done, _ in enumerate(engine.completed(handles), 1):
                 self._progress(done, len(handles))
-        while len(handles) > 1:
+        while len(handles) > _MAX_GATHERED:
             pairs = zip(handles[::2], handles[1::2], strict=False)
-            merged = [self._engine.merge(left, right) for left, right in pairs]
+            merged = [engine.merge(left, right) for left, right in pairs]
             handles = merged + handles[2 * len(merged) :]
-        return self._engine.result(handles[0])
+        return functools.reduce(merge, engine.gather(handles))

@@ -33,15 +33,17 @@ if TYPE_CHECKING:
     from tracker.jit.pipeline.partition import HostCall as HostCall
     from tracker.jit.pipeline.partition import partition as partition
     from tracker.jit.runtime.availability import why_unavailable as why_unavailable
+    from tracker.jit.runtime.blas import limit_threads as limit_threads
     from tracker.jit.schedule.plan_data import Plan as Plan
 
-_OFFERED = {  # to `control`, `debug`, `sparse`; imported at the first use
+_OFFERED = {  # to `control`, `debug`, `distributed`, `sparse`; imported at the first use
     "Callback": "kernels.python_callbacks",
     "HostCall": "pipeline.partition",
     "Plan": "schedule.plan_data",
     "compile_values": "pipeline.executor",
     "in_python": "api",
     "jit": "api",
+    "limit_threads": "runtime.blas",
     "newest_trace": "api",
     "partition": "pipeline.partition",
     "planned": "pipeline.loop_carried",

@@ -50,6 +50,11 @@ _SPELLINGS = (
     ("scipy_{}", 32),
     ("{}", 32),
 )
+_THREAD_SETTERS = tuple(
+    spelling.format("openblas_set_num_threads")
+    for spelling, _ in _SPELLINGS
+    if "$" not in spelling
+)
 _LINKED_TO_BLAS = (
     "numpy.linalg._umath_linalg",
     "numpy._core._multiarray_umath",
@@ -160,14 +165,29 @@ def _examine_in_subprocess(path: str) -> str:
     return lines[-1] if done.returncode else ""
 
 
-def _candidate_paths() -> Iterator[str]:
+def limit_threads(count: int) -> None:
+    """Let OpenBLAS use this many threads in this process, unless the environment says how many:
+    the libraries that are loaded now, and through the environment those that are loaded later."""
+    if not {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"}.isdisjoint(os.environ):
+        return
+    os.environ["OPENBLAS_NUM_THREADS"] = str(count)
+    for path in _candidate_paths(loaded=True):
+        with contextlib.suppress(OSError):
+            for setter in c_symbols.library_symbols(path, _THREAD_SETTERS).values():
+                c_symbols.call_c(setter, "i", count)
+
+
+def _candidate_paths(loaded: bool = False) -> Iterator[str]:
     """Libraries to try: what NumPy's wheel has beside it, then the extension modules of NumPy and
-    SciPy that are linked to a BLAS, through which the names of that BLAS are found."""
+    SciPy that are linked to a BLAS, through which the names of that BLAS are found. `loaded`: only
+    of modules that are imported."""
     package = Path(np.__file__).parent
     for where in (package.parent / "numpy.libs", package / ".dylibs"):
         if where.is_dir():
             yield from (str(p) for p in sorted(where.iterdir()) if "blas" in p.name.lower())
     for name in _LINKED_TO_BLAS:
+        if loaded and name not in sys.modules:
+            continue
         with contextlib.suppress(ImportError, ValueError):  # no SciPy
             found = importlib.util.find_spec(name)
             if found is not None and found.origin:
