@@ -36,8 +36,8 @@ class Engine(Protocol):
     def merge(self, left: Any, right: Any) -> Any:
         """The handle of the sum of two, computed where one of them is."""
 
-    def gather(self, handles: list[Any]) -> list[Nodes]:
-        """The partial sums, when they are there."""
+    def gather(self, handles: list[Any], request: Request) -> list[Nodes]:
+        """The partial sums, when they are there; `request` has begun the step."""
 
     def close(self) -> None:
         """Let the workers go."""

@@ -88,10 +88,10 @@ class ExecutorEngine:
         return as_completed([pending.future for pending in handles])
 
     def merge(self, left: Any, right: Any) -> Any:
-        return merge(*self.gather([left, right]))
+        return merge(self._result(left), self._result(right))
 
-    def gather(self, handles: list[Any]) -> list[Nodes]:
-        return [self._result(each) if isinstance(each, Pending) else each for each in handles]
+    def gather(self, handles: list[Any], request: Request) -> list[Nodes]:
+        return list(map(self._result, handles))
 
     def close(self) -> None:
         for number in range(len(self._blocks)):
@@ -115,7 +115,9 @@ class ExecutorEngine:
                 return future
         raise AssertionError
 
-    def _result(self, pending: Pending) -> Nodes:
+    def _result(self, pending: Pending | Nodes) -> Nodes:
+        if not isinstance(pending, Pending):
+            return pending
         number, losses = pending.number, itertools.count(1)
         while True:
             try:

@@ -74,4 +74,4 @@ class ShardedDerivative:
             pairs = zip(handles[::2], handles[1::2], strict=False)
             merged = [engine.merge(left, right) for left, right in pairs]
             handles = merged + handles[2 * len(merged) :]
-        return functools.reduce(merge, engine.gather(handles))
+        return functools.reduce(merge, engine.gather(handles, request))
