@@ -23,7 +23,7 @@ import numpy as np
 import tracker
 from tracker import distributed
 
-WORKERS = 2
+WORKERS = (1, 2)
 SIZES = (1_000, 100_000)  # parameters
 ROUNDS, STEPS = 15, 10
 
@@ -44,11 +44,13 @@ def time_of(step: Callable[[], object]) -> float:
     return (time.perf_counter() - start) / STEPS
 
 
-def compare(engine: Any, empty: Callable[[Any], object], report: bool = True) -> None:
+def compare(
+    workers: int, engine: Any, empty: Callable[[Any], object], report: bool = True
+) -> None:
     """Print the times of the empty step and of a step, for each size."""
     for size in SIZES:
         w = np.linspace(0.0, 1.0, size)
-        shards = [1.0] if _is_mpi(engine) else [1.0] * WORKERS
+        shards = [1.0] if _is_mpi(engine) else [1.0] * workers
         step = distributed.value_and_grad(loss, shards, engine)
         for _ in range(3):
             step(w), empty(w)
@@ -56,7 +58,7 @@ def compare(engine: Any, empty: Callable[[Any], object], report: bool = True) ->
         theirs, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
         if report:
             print(
-                f"{size:8} parameters: empty step {theirs * 1e6:8.0f} us, "
+                f"  {workers} workers, {size:7} parameters: empty step {theirs * 1e6:8.0f} us, "
                 f"step {ours * 1e6:8.0f} us, {ours / theirs - 1:+.0%}"
             )
         step.close()
@@ -67,24 +69,30 @@ def _is_mpi(engine: Any) -> bool:
 
 
 def executor() -> None:
-    with ProcessPoolExecutor(WORKERS, get_context("spawn")) as pool:
-        compare(WORKERS, lambda w: [f.result() for f in [pool.submit(echo, w) for _ in range(WORKERS)]])
+    for workers in WORKERS:
+        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+
+            def empty(w: Any) -> Any:
+                return [f.result() for f in [pool.submit(echo, w) for _ in range(workers)]]  # noqa: B023
+
+            compare(workers, workers, empty)
 
 
 def dask() -> None:
     from distributed import Client, LocalCluster
 
-    with (
-        LocalCluster(WORKERS, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        where = list(client.scheduler_info()["workers"])
-        compare(
-            client,
-            lambda w: client.gather(
-                [client.submit(echo, w, workers=[at], pure=False) for at in where]
-            ),
-        )
+    for workers in WORKERS:
+        with (
+            LocalCluster(workers, threads_per_worker=1, dashboard_address=None) as cluster,
+            Client(cluster) as client,
+        ):
+            where = list(client.scheduler_info()["workers"])
+
+            def empty(w: Any) -> Any:
+                sent = [client.submit(echo, w, workers=[at], pure=False) for at in where]  # noqa: B023
+                return client.gather(sent)  # noqa: B023
+
+            compare(workers, client, empty)
 
 
 def ray() -> None:
@@ -94,9 +102,14 @@ def ray() -> None:
         def echo(self, w: Any) -> Any:
             return echo(w)
 
-    ray.init(num_cpus=2 * WORKERS, include_dashboard=False)
-    actors = [ray.remote(Echo).remote() for _ in range(WORKERS)]
-    compare("ray", lambda w: ray.get([actor.echo.remote(w) for actor in actors]))
+    ray.init(num_cpus=2 * max(WORKERS), include_dashboard=False)
+    for workers in WORKERS:
+        actors = [ray.remote(Echo).remote() for _ in range(workers)]
+
+        def empty(w: Any) -> Any:
+            return ray.get([actor.echo.remote(w) for actor in actors])  # noqa: B023
+
+        compare(workers, "ray", empty)
     ray.shutdown()
 
 
@@ -104,10 +117,10 @@ def mpi() -> None:
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
-    compare(comm, lambda w: comm.allreduce(w), comm.rank == 0)
+    compare(comm.size, comm, comm.allreduce, comm.rank == 0)
 
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or ("executor", "dask", "ray"):
-        print(f"{name}, {WORKERS} workers, tracker {tracker.__version__}", flush=True)
+        print(f"{name}, tracker {tracker.__version__}", flush=True)
         {"executor": executor, "dask": dask, "ray": ray, "mpi": mpi}[name]()

@@ -7,7 +7,6 @@ is scattered again here, and the step is repeated.
 
 from __future__ import annotations
 
-import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
@@ -19,11 +18,11 @@ from distributed import Client, Future, as_completed, wait
 from tracker import tree
 from tracker.distributed.engines import as_list, consecutive
 from tracker.distributed.partial_sums import Nodes, merge
-from tracker.distributed.program import Request, evaluate_packed, pack
+from tracker.distributed.program import Request, evaluate_sent, pack
 from tracker.errors import UnsupportedError, message
 
 _MAX_LOSSES = 3  # of scattered data in one step
-_MAX_INLINE = 1_000_000  # bytes that a step sends through the scheduler
+_MAX_INLINE = 8_000_000  # bytes that a step sends through the scheduler
 
 
 class DaskEngine:
@@ -57,12 +56,12 @@ class DaskEngine:
             self._numbers[min(where.get(future.key) or addresses)].append(k)
 
     def start(self, request: Request) -> list[Any]:
-        sent: Any = pickle.dumps(request, 5)
-        if len(sent) * len(self._numbers) > _MAX_INLINE:
-            sent = self._client.scatter(sent, broadcast=True, hash=False)
+        sent: Any = request
+        if request.nbytes * len(self._numbers) > _MAX_INLINE:
+            sent = self._client.scatter(request, broadcast=True, hash=False)
         return [
             self._client.submit(
-                evaluate_packed,
+                evaluate_sent,
                 self._sent_program,
                 numbers,
                 [self._shards[k] for k in numbers],

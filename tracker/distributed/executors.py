@@ -18,7 +18,7 @@ from typing import Any
 from tracker.config import current
 from tracker.distributed.engines import as_list, consecutive, processors
 from tracker.distributed.partial_sums import Nodes, merge
-from tracker.distributed.program import Program, Request, evaluate_packed, pack
+from tracker.distributed.program import Program, Request, evaluate_sent, pack
 from tracker.errors import UnsupportedError, message
 from tracker.jit import limit_threads
 from tracker.support.structs import record
@@ -50,7 +50,9 @@ def run_block(
         while len(_blocks) >= _MAX_BLOCKS:
             _blocks.pop(next(iter(_blocks)), None)
         _blocks[key] = block
-    return evaluate_packed(block.program, block.numbers, block.shards, request, threads)
+    return evaluate_sent(
+        block.program, block.numbers, block.shards, pickle.loads(request), threads
+    )
 
 
 @record()
@@ -78,7 +80,7 @@ class ExecutorEngine:
         self._key = os.getpid(), next(_engine_numbers)
 
     def start(self, request: Request) -> list[Any]:
-        packed = pickle.dumps(request, 5)
+        packed = pickle.dumps(request, 5)  # once for all workers
         return [
             Pending(number, packed, self._submit(number, packed, not sent))
             for number, sent in enumerate(self._is_sent)

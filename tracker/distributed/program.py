@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from tracker import tree
 from tracker.autodiff.gradients import value_and_grad
 from tracker.config import config
 from tracker.distributed.partial_sums import Nodes, merge
@@ -92,6 +93,11 @@ class Request:
     args: tuple[Any, ...]
     jit: bool
 
+    @property
+    def nbytes(self) -> int:
+        """The size of its arrays."""
+        return sum(getattr(x, "nbytes", 0) for x in tree.leaves(self.args))
+
 
 def evaluate(
     derivatives: dict[str, Callable[..., Any]],
@@ -113,8 +119,8 @@ def evaluate(
     return nodes
 
 
-def evaluate_packed(
-    program: Program, numbers: Iterable[int], shards: Iterable[Any], request: bytes, threads: int
+def evaluate_sent(
+    program: Program, numbers: Iterable[int], shards: Iterable[Any], request: Request, threads: int
 ) -> Nodes:
-    """The same for a program and a request as bytes."""
-    return evaluate(program.derivatives(), numbers, shards, pickle.loads(request), threads)
+    """The same for a program that was sent as bytes."""
+    return evaluate(program.derivatives(), numbers, shards, request, threads)

@@ -6,7 +6,6 @@ shards from the store, and repeats the step there.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +13,7 @@ import ray
 
 from tracker.distributed.engines import as_list, consecutive
 from tracker.distributed.partial_sums import Nodes, merge
-from tracker.distributed.program import Request, evaluate_packed, pack
+from tracker.distributed.program import Request, evaluate_sent, pack
 from tracker.support.structs import record
 
 _MAX_LOSSES = 3  # of one actor in one step
@@ -29,8 +28,8 @@ class ShardActor:
         self._numbers = numbers
         self._program, *self._shards = ray.get(references)
 
-    def evaluate(self, request: bytes) -> Nodes:
-        return evaluate_packed(self._program, self._numbers, self._shards, request, 1)
+    def evaluate(self, request: Request) -> Nodes:
+        return evaluate_sent(self._program, self._numbers, self._shards, request, 1)
 
     def merge(self, left: Nodes, right: Nodes) -> Nodes:
         return merge(left, right)
@@ -61,9 +60,7 @@ class RayEngine:
         ]
 
     def start(self, request: Request) -> list[Any]:
-        sent: Any = pickle.dumps(request, 5)
-        if len(sent) > _MAX_INLINE:
-            sent = ray.put(sent)
+        sent = ray.put(request) if request.nbytes > _MAX_INLINE else request
         return [ActorResult(actor, actor.evaluate.remote(sent)) for actor in self._actors]
 
     def completed(self, handles: list[Any]) -> Iterator[Any]:
