@@ -44,9 +44,7 @@ def time_of(step: Callable[[], object]) -> float:
     return (time.perf_counter() - start) / STEPS
 
 
-def compare(
-    workers: int, engine: Any, empty: Callable[[Any], object], report: bool = True
-) -> None:
+def compare(workers: int, engine: Any, empty: Callable[[Any], object], report: bool = True) -> None:
     """Print the times of the empty step and of a step, for each size."""
     for size in SIZES:
         w = np.linspace(0.0, 1.0, size)
@@ -90,7 +88,7 @@ def dask() -> None:
 
             def empty(w: Any) -> Any:
                 sent = [client.submit(echo, w, workers=[at], pure=False) for at in where]  # noqa: B023
-                return client.gather(sent)  # noqa: B023
+                return client.gather(sent)
 
             compare(workers, client, empty)
 

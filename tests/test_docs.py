@@ -30,7 +30,7 @@ MODULES = [
     "tracker.autodiff.params", "tracker.autodiff.pullbacks", "tracker.autodiff.checkpoint",
     "tracker.autodiff.custom_rules", "tracker.testing", "tracker.tree", "tracker.control",
     "tracker.transforms.vmap", "tracker.tape.tracked", "tracker.jit.api", "tracker.jit.export",
-    "tracker.nn.activations", "tracker.nn.convolution", "tracker.nn.layers",
+    "tracker.nn.activations", "tracker.nn.convolution", "tracker.nn.layers", "tracker.distributed",
 ]  # fmt: skip
 
 

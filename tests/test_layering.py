@@ -42,7 +42,7 @@ FLOORS = [
     {"tracker.control"},
     {"tracker.transforms"},
     {"tracker.numpy", "tracker.debug", "tracker.nn", "tracker.optim"},
-    {"tracker.scipy", "tracker.special", "tracker.sparse"},
+    {"tracker.scipy", "tracker.special", "tracker.sparse", "tracker.distributed"},
     {"tracker"},
 ]
 

@@ -54,7 +54,10 @@ def test_every_error_has_a_builtin_base():
             assert issubclass(getattr(tracker, name), (TypeError, ValueError, RuntimeError))
 
 
-MODULES = ["debug", "ir", "nn", "numpy", "optim", "scipy", "sparse", "special", "testing", "tree"]
+MODULES = [
+    *("debug", "distributed", "ir", "nn", "numpy", "optim", "scipy", "sparse", "special"),
+    *("testing", "tree"),
+]
 
 
 def test_dir_shows_what_is_public():
@@ -63,7 +66,9 @@ def test_dir_shows_what_is_public():
         assert inspect.ismodule(getattr(tracker, name))
 
 
-@pytest.mark.parametrize("name", ["debug", "nn", "optim", "special", "testing", "tree"])
+@pytest.mark.parametrize(
+    "name", ["debug", "distributed", "nn", "optim", "special", "testing", "tree"]
+)
 def test_modules_show_what_is_public(name):
     module = importlib.import_module(f"tracker.{name}")
     assert dir(module) == sorted(module.__all__)

@@ -67,6 +67,7 @@ def value_and_grad(
     ...     x, y = shard
     ...     return np.sum((x @ w - y) ** 2)
     >>> x, y = np.arange(8.0).reshape(4, 2), np.ones(4)
+    >>> from concurrent.futures import ThreadPoolExecutor
     >>> with ThreadPoolExecutor(2) as pool:
     ...     step = value_and_grad(loss, [(x[:2], y[:2]), (x[2:], y[2:])], pool)
     ...     step(np.array([0.0, 0.5]))

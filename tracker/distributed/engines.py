@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
@@ -108,4 +109,4 @@ def consecutive(count: int, workers: int) -> list[range]:
     """The numbers of the shards of each worker: consecutive ones, nearly as many for each."""
     workers = min(count, workers)
     ends = [count * k // workers for k in range(workers + 1)]
-    return [range(a, b) for a, b in zip(ends, ends[1:], strict=False)]
+    return [range(a, b) for a, b in itertools.pairwise(ends)]

@@ -50,9 +50,7 @@ def run_block(
         while len(_blocks) >= _MAX_BLOCKS:
             _blocks.pop(next(iter(_blocks)), None)
         _blocks[key] = block
-    return evaluate_sent(
-        block.program, block.numbers, block.shards, pickle.loads(request), threads
-    )
+    return evaluate_sent(block.program, block.numbers, block.shards, pickle.loads(request), threads)
 
 
 @record()
@@ -67,7 +65,9 @@ class Pending:
 class ExecutorEngine:
     """See `Engine`."""
 
-    def __init__(self, engine: Executor | int | None, loss: Callable[..., Any], shards: Any) -> None:
+    def __init__(
+        self, engine: Executor | int | None, loss: Callable[..., Any], shards: Any
+    ) -> None:
         given = as_list(shards)
         self.shard_count = len(given)
         self._executor = engine if isinstance(engine, Executor) else None
@@ -93,7 +93,7 @@ class ExecutorEngine:
         return merge(self._result(left), self._result(right))
 
     def gather(self, handles: list[Any], request: Request) -> list[Nodes]:
-        return list(map(self._result, handles))
+        return [self._result(handle) for handle in handles]
 
     def close(self) -> None:
         for number in range(len(self._blocks)):
@@ -106,9 +106,7 @@ class ExecutorEngine:
             block = self._blocks[number] if with_block else None
             key = *self._key, number
             try:
-                future = self._pools[number].submit(
-                    run_block, key, block, request, self._threads
-                )
+                future = self._pools[number].submit(run_block, key, block, request, self._threads)
             except BrokenExecutor as error:  # the worker was lost since the last step
                 self._replace(number, losses, error)
                 with_block = True

@@ -1,8 +1,8 @@
 """The engine on MPI: each rank has its own shards, and gets the whole sum.
 
 Shards are numbered in the order of the ranks. Ranks exchange partial sums in a hypercube: after
-log2(size) rounds all have the same nodes, bit by bit. A rank whose loss raises still takes part, and
-all ranks raise.
+log2(size) rounds all have the same nodes, bit by bit. A rank whose loss raises still takes part,
+and all ranks raise.
 """
 
 from __future__ import annotations

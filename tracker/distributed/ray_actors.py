@@ -20,7 +20,6 @@ _MAX_LOSSES = 3  # of one actor in one step
 _MAX_INLINE = 100_000  # bytes; more are put into the object store once
 
 
-@ray.remote(max_restarts=-1, max_task_retries=_MAX_LOSSES)
 class ShardActor:
     """The worker of some shards."""
 
@@ -33,6 +32,9 @@ class ShardActor:
 
     def merge(self, left: Nodes, right: Nodes) -> Nodes:
         return merge(left, right)
+
+
+_remote_actor: Any = ray.remote(max_restarts=-1, max_task_retries=_MAX_LOSSES)(ShardActor)
 
 
 @record(frozen=True)
@@ -55,7 +57,7 @@ class RayEngine:
         workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
         self._program = ray.put(pack(loss))  # kept for actors that start again
         self._actors = [
-            ShardActor.remote(part, [self._program, *self._references[part.start : part.stop]])
+            _remote_actor.remote(part, [self._program, *self._references[part.start : part.stop]])
             for part in consecutive(len(given), workers)
         ]
 

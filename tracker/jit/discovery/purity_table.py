@@ -65,7 +65,7 @@ IMPURE_METHOD_NAMES = frozenset(name.rpartition(".")[2] for name in _IMPURE_METH
 # of theirs but these.
 _CONSTANT_MEMBERS = {
     "mpi4py.MPI.Comm": frozenset(
-        "Get_name Get_rank Get_size is_inter is_intra name rank size".split()
+        ("Get_name", "Get_rank", "Get_size", "is_inter", "is_intra", "name", "rank", "size")
     ),
 }
 # Names that lead to objects which the code does not name, or that run other code.

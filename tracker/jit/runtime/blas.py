@@ -51,9 +51,7 @@ _SPELLINGS = (
     ("{}", 32),
 )
 _THREAD_SETTERS = tuple(
-    spelling.format("openblas_set_num_threads")
-    for spelling, _ in _SPELLINGS
-    if "$" not in spelling
+    spelling.format("openblas_set_num_threads") for spelling, _ in _SPELLINGS if "$" not in spelling
 )
 _LINKED_TO_BLAS = (
     "numpy.linalg._umath_linalg",
