@@ -1,6 +1,7 @@
 """Sums over shards equal those of one process, for any engine and number of workers."""
 
 import itertools
+import mmap
 import os
 import pickle
 import shutil
@@ -20,7 +21,8 @@ from shard_losses import SHARDS, W, X, Y, assert_close, assert_same, check_step,
 
 import tracker
 from tracker import distributed
-from tracker.distributed import executors, partial_sums, program, psum, value_and_grad
+from tracker.distributed import executors, partial_sums, psum, value_and_grad, worker
+from tracker.jit.discovery import purity_table
 
 HERE = Path(__file__).parent
 
@@ -159,13 +161,13 @@ def test_shards_that_a_worker_has_dropped_are_sent_again(monkeypatch):
     executors._blocks.clear()
     assert_same(step(W), first)
     monkeypatch.setattr(executors, "_MAX_BLOCKS", 1)
-    monkeypatch.setattr(program, "_MAX_PROGRAMS", 1)
-    monkeypatch.setattr(program, "_compiled", {})
+    monkeypatch.setattr(worker, "_MAX_COMPILED", 1)
+    monkeypatch.setattr(worker, "_compiled", {})
     assert_same(step(W), first)
     other = value_and_grad(shard_losses.jitted_squares, SHARDS, Inline())
     assert_close(other(W), first)
     assert_same(step(W), first)
-    assert len(executors._blocks) == len(program._compiled) == 1
+    assert len(executors._blocks) == len(worker._compiled) == 1
     step.close()
     assert not executors._blocks
 
@@ -191,13 +193,13 @@ def test_minimize_takes_a_step(threads):
 def test_loss_without_a_name_is_sent_by_value():
     pytest.importorskip("cloudpickle")
     power = 3
-    packed = pickle.loads(pickle.dumps(program.pack(lambda w, x: np.sum((w * x) ** power))))
+    packed = pickle.loads(pickle.dumps(worker.pack(lambda w, x: np.sum((w * x) ** power))))
     found = packed.derivatives()["value_and_grad"](2.0, 1.5)
     assert_close(found, (27.0, 54.0))
 
 
 def test_loss_that_cannot_be_sent_is_an_error(monkeypatch):
-    monkeypatch.setattr(program.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(worker.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(tracker.UnsupportedError, match=r"<lambda>.*pip install cloudpickle"):
         value_and_grad(lambda w, x: w * x, SHARDS, 1)
 
@@ -304,6 +306,17 @@ def test_sums_are_exchanged_once_in_each_run():
     compiled.ir(np.float32(1.0))  # traces; the next sum is another one
     assert psum(5.0, THREE) == 15.0
     assert psum(np.float32(1.0), THREE) == 3.0
+
+
+def test_compiled_code_keeps_no_result_of_another_member(monkeypatch):
+    """As of a communicator: its C calls are not observed."""
+    monkeypatch.setitem(purity_table._CONSTANT_MEMBERS, "mmap.mmap", frozenset({"size"}))
+    memory = mmap.mmap(-1, 8)
+    compiled = tracker.jit(lambda x: psum(x, THREE) * (memory is not None))
+    assert compiled(2.0) == compiled(2.0) == 6.0
+    reads = tracker.jit(lambda x: x * memory.tell())
+    with pytest.warns(RuntimeWarning, match=r"names memory.tell"):
+        assert reads(2.0) == 0.0
 
 
 # Engines that may be installed --------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Derivatives of sums over shards of data that are on many workers, and sums over MPI's ranks.
 
-`program.py` is what runs at a worker, on its shards; `partial_sums.py` adds up in an order that
+`worker.py` is what runs at a worker, on its shards; `partial_sums.py` adds up in an order that
 depends on the number of shards alone; `step.py` is the derivative that users call. An engine
 (`executors.py`, `dask_client.py`, `ray_actors.py`, `mpi_ranks.py`; `engines.py` has their protocol)
 keeps the shards and starts the work. `psum.py` is a sum inside a function. Start at
@@ -71,7 +71,7 @@ def value_and_grad(
     >>> with ThreadPoolExecutor(2) as pool:
     ...     step = value_and_grad(loss, [(x[:2], y[:2]), (x[2:], y[2:])], pool)
     ...     step(np.array([0.0, 0.5]))
-    (np.float64(9.0), array([20., 26.]))
+    (np.float64(9.0), array([44., 52.]))
     """
     return ShardedDerivative(loss, shards, engine, reduce, progress)
 

@@ -18,7 +18,7 @@ from distributed import Client, Future, as_completed, wait
 from tracker import tree
 from tracker.distributed.engines import as_list, consecutive
 from tracker.distributed.partial_sums import Nodes, merge
-from tracker.distributed.program import Request, evaluate_sent, pack
+from tracker.distributed.worker import Request, evaluate_sent, pack
 from tracker.errors import UnsupportedError, message
 
 _MAX_LOSSES = 3  # of scattered data in one step
@@ -29,7 +29,7 @@ class DaskEngine:
     """See `Engine`."""
 
     def __init__(self, client: Client, loss: Callable[..., Any], shards: Any) -> None:
-        self._client, self._program = client, pack(loss)
+        self._client, self._loss = client, pack(loss)
         self._given = _partitions(client, shards)
         self.shard_count = len(self._given)
         self._place()
@@ -40,7 +40,7 @@ class DaskEngine:
             raise UnsupportedError(
                 message("the dask cluster has no workers", "client.wait_for_workers(1)")
             )
-        self._sent_program = self._client.scatter(self._program, broadcast=True, hash=False)
+        self._sent_loss = self._client.scatter(self._loss, broadcast=True, hash=False)
         self._shards = list(self._given)
         parts = consecutive(self.shard_count, len(addresses))
         for part, address in zip(parts, addresses, strict=False):
@@ -62,7 +62,7 @@ class DaskEngine:
         return [
             self._client.submit(
                 evaluate_sent,
-                self._sent_program,
+                self._sent_loss,
                 numbers,
                 [self._shards[k] for k in numbers],
                 sent,
@@ -93,7 +93,7 @@ class DaskEngine:
         raise AssertionError
 
     def close(self) -> None:
-        del self._shards, self._sent_program
+        del self._shards, self._sent_loss
 
 
 def _partitions(client: Client, shards: Any) -> list[Any]:

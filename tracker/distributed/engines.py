@@ -14,7 +14,7 @@ from concurrent.futures import Executor
 from typing import Any, Protocol
 
 from tracker.distributed.partial_sums import Nodes
-from tracker.distributed.program import Request
+from tracker.distributed.worker import Request
 from tracker.errors import UnsupportedError, message
 
 

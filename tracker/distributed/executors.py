@@ -18,7 +18,7 @@ from typing import Any
 from tracker.config import current
 from tracker.distributed.engines import as_list, consecutive, processors
 from tracker.distributed.partial_sums import Nodes, merge
-from tracker.distributed.program import Program, Request, evaluate_sent, pack
+from tracker.distributed.worker import PackedLoss, Request, evaluate_sent, pack
 from tracker.errors import UnsupportedError, message
 from tracker.jit import limit_threads
 from tracker.support.structs import record
@@ -33,7 +33,7 @@ _engine_numbers = itertools.count()
 class Block:
     """The shards of a worker, with their numbers."""
 
-    program: Program
+    loss: PackedLoss
     numbers: range
     shards: list[Any]
 
@@ -50,7 +50,7 @@ def run_block(
         while len(_blocks) >= _MAX_BLOCKS:
             _blocks.pop(next(iter(_blocks)), None)
         _blocks[key] = block
-    return evaluate_sent(block.program, block.numbers, block.shards, pickle.loads(request), threads)
+    return evaluate_sent(block.loss, block.numbers, block.shards, pickle.loads(request), threads)
 
 
 @record()
@@ -72,8 +72,8 @@ class ExecutorEngine:
         self.shard_count = len(given)
         self._executor = engine if isinstance(engine, Executor) else None
         workers = _worker_count(engine)
-        program, parts = pack(loss), consecutive(len(given), workers)
-        self._blocks = [Block(program, part, given[part.start : part.stop]) for part in parts]
+        packed, parts = pack(loss), consecutive(len(given), workers)
+        self._blocks = [Block(packed, part, given[part.start : part.stop]) for part in parts]
         self._threads = current().threads or max(1, processors() // len(parts))
         self._pools = [self._executor or self._new_pool() for _ in parts]
         self._is_sent = [False] * len(parts)

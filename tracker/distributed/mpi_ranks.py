@@ -16,7 +16,7 @@ from mpi4py import MPI
 from tracker.config import current
 from tracker.distributed.engines import processors
 from tracker.distributed.partial_sums import Nodes, merge
-from tracker.distributed.program import Request, derivatives_of, evaluate
+from tracker.distributed.worker import Request, derivatives_of, evaluate
 from tracker.errors import UnsupportedError, message
 from tracker.jit import limit_threads
 

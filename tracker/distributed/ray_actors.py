@@ -13,7 +13,7 @@ import ray
 
 from tracker.distributed.engines import as_list, consecutive
 from tracker.distributed.partial_sums import Nodes, merge
-from tracker.distributed.program import Request, evaluate_sent, pack
+from tracker.distributed.worker import Request, evaluate_sent, pack
 from tracker.support.structs import record
 
 _MAX_LOSSES = 3  # of one actor in one step
@@ -25,10 +25,10 @@ class ShardActor:
 
     def __init__(self, numbers: range, references: list[ray.ObjectRef]) -> None:
         self._numbers = numbers
-        self._program, *self._shards = ray.get(references)
+        self._loss, *self._shards = ray.get(references)
 
     def evaluate(self, request: Request) -> Nodes:
-        return evaluate_sent(self._program, self._numbers, self._shards, request, 1)
+        return evaluate_sent(self._loss, self._numbers, self._shards, request, 1)
 
     def merge(self, left: Nodes, right: Nodes) -> Nodes:
         return merge(left, right)
@@ -55,9 +55,9 @@ class RayEngine:
         self.shard_count = len(given)
         self._references = [x if isinstance(x, ray.ObjectRef) else ray.put(x) for x in given]
         workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        self._program = ray.put(pack(loss))  # kept for actors that start again
+        self._loss = ray.put(pack(loss))  # kept for actors that start again
         self._actors = [
-            _remote_actor.remote(part, [self._program, *self._references[part.start : part.stop]])
+            _remote_actor.remote(part, [self._loss, *self._references[part.start : part.stop]])
             for part in consecutive(len(given), workers)
         ]
 

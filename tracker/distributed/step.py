@@ -10,7 +10,7 @@ from tracker import tree
 from tracker.config import current
 from tracker.distributed.engines import make_engine
 from tracker.distributed.partial_sums import Nodes, merge, total
-from tracker.distributed.program import Request
+from tracker.distributed.worker import Request
 
 _MAX_GATHERED = 8  # partial sums, each as large as the gradient
 

@@ -1,6 +1,6 @@
 """What runs at a worker: the derivatives of the loss on its shards, added up.
 
-A `Program` is the loss as bytes. A worker makes the function and its compiled derivatives at the
+A `PackedLoss` is the loss as bytes. A worker makes the function and its compiled derivatives at the
 first request and keeps them, by the digest of the bytes: a request brings numbers only.
 
 Invariant: the functions here run in any process that can import this package.
@@ -24,12 +24,12 @@ from tracker.jit import jit
 from tracker.support.structs import record
 from tracker.transforms.jacobians import hvp
 
-_MAX_PROGRAMS = 16  # kept in a process
+_MAX_COMPILED = 16  # kept in a process
 _compiled: dict[bytes, dict[str, Callable[..., Any]]] = {}
 
 
 @record(frozen=True)
-class Program:
+class PackedLoss:
     """A loss as bytes, with their digest."""
 
     payload: bytes
@@ -39,7 +39,7 @@ class Program:
         """The compiled functions of (shard, params, ...), by name; of this process."""
         found = _compiled.get(self.digest)
         if found is None:
-            while len(_compiled) >= _MAX_PROGRAMS:
+            while len(_compiled) >= _MAX_COMPILED:
                 _compiled.pop(next(iter(_compiled)), None)
             loss = pickle.loads(self.payload)
             found = _compiled[self.digest] = derivatives_of(loss)
@@ -59,10 +59,10 @@ def derivatives_of(loss: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
     }
 
 
-def pack(loss: Callable[..., Any]) -> Program:
+def pack(loss: Callable[..., Any]) -> PackedLoss:
     """The loss as bytes: by its name, if workers can import it, else by value."""
     payload = _pickled(loss)
-    return Program(payload, hashlib.blake2b(payload, digest_size=16).digest())
+    return PackedLoss(payload, hashlib.blake2b(payload, digest_size=16).digest())
 
 
 def _pickled(loss: Callable[..., Any]) -> bytes:
@@ -120,7 +120,7 @@ def evaluate(
 
 
 def evaluate_sent(
-    program: Program, numbers: Iterable[int], shards: Iterable[Any], request: Request, threads: int
+    loss: PackedLoss, numbers: Iterable[int], shards: Iterable[Any], request: Request, threads: int
 ) -> Nodes:
-    """The same for a program that was sent as bytes."""
-    return evaluate(program.derivatives(), numbers, shards, request, threads)
+    """The same for a loss that was sent as bytes."""
+    return evaluate(loss.derivatives(), numbers, shards, request, threads)
