@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tracker import distributed as _distributed  # noqa: F401  (declares an op: see below)
 from tracker.ir import op
 from tracker.jit.dispatch import interpreter, jitted
 from tracker.jit.llvm import engine, object_cache

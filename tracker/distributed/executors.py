@@ -19,7 +19,7 @@ from tracker.config import current
 from tracker.distributed.engines import as_list, consecutive, processors
 from tracker.distributed.partial_sums import Nodes, merge
 from tracker.distributed.worker import PackedLoss, Request, evaluate_sent, pack
-from tracker.errors import UnsupportedError, message
+from tracker.errors import TrackerError, message
 from tracker.jit import limit_threads
 from tracker.support.structs import record
 
@@ -27,6 +27,10 @@ _MAX_BLOCKS = 256  # kept in a process; what is dropped is sent again
 _MAX_LOSSES = 3  # of one worker in one step
 _blocks: dict[tuple[int, int, int], Block] = {}
 _engine_numbers = itertools.count()
+
+
+class LostWorkerError(TrackerError, BrokenExecutor):
+    """A worker ended before it gave a result, and is not started again."""
 
 
 @record(frozen=True)
@@ -132,7 +136,7 @@ class ExecutorEngine:
     def _replace(self, number: int, losses: int, error: BrokenExecutor) -> None:
         """Start another process for one that was lost."""
         if self._executor is not None:
-            raise UnsupportedError(
+            raise LostWorkerError(
                 message(
                     f"{type(self._executor).__name__} has lost a worker, and takes no more work",
                     "Give value_and_grad a number of processes instead: engine=4. Those are "
@@ -140,7 +144,7 @@ class ExecutorEngine:
                 )
             ) from error
         if losses > _MAX_LOSSES:
-            raise UnsupportedError(
+            raise LostWorkerError(
                 message(
                     f"the worker of shards {_span(self._blocks[number].numbers)} was lost "
                     f"{losses} times: it ended before it gave a result",

@@ -61,22 +61,22 @@ def derivatives_of(loss: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
 
 def pack(loss: Callable[..., Any]) -> PackedLoss:
     """The loss as bytes: by its name, if workers can import it, else by value."""
-    payload = _pickled(loss)
-    return PackedLoss(payload, hashlib.blake2b(payload, digest_size=16).digest())
+    payload, key = _pickled(loss)
+    return PackedLoss(payload, hashlib.blake2b(payload + key, digest_size=16).digest())
 
 
-def _pickled(loss: Callable[..., Any]) -> bytes:
+def _pickled(loss: Callable[..., Any]) -> tuple[bytes, bytes]:
+    """The bytes of the loss, and what tells it from others of the same bytes."""
     by_value = importlib.util.find_spec("cloudpickle") is not None
     is_script = hasattr(sys.modules["__main__"], "__file__")
     reason = "a notebook's functions have no module that a worker could import"
     if getattr(loss, "__module__", None) != "__main__" or (is_script and not by_value):
         try:
-            return pickle.dumps(loss, 5)
+            return pickle.dumps(loss, 5), b"%d" % id(loss)  # a module may be loaded again
         except Exception as error:
             reason = str(error)
     if by_value:
-        dumped: bytes = importlib.import_module("cloudpickle").dumps(loss, 5)
-        return dumped
+        return importlib.import_module("cloudpickle").dumps(loss, 5), b""
     raise UnsupportedError(
         message(
             f"{getattr(loss, '__qualname__', loss)!r} cannot be sent to a worker: {reason}",
