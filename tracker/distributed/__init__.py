@@ -57,9 +57,9 @@ def value_and_grad(
 
     Notes
     -----
-    Sums are pairwise, in an order that depends on the number of shards alone: neither the number of
-    workers nor who is first changes a bit of them. A shard that is lost with its worker is
-    sent and computed again, except with MPI, where a lost rank ends the program.
+    Sums are pairwise, in an order that depends on the number of shards alone, not on the number of
+    workers, nor on who is first. A shard that is lost with its worker is sent and computed again,
+    except with MPI, where a lost rank ends the program.
 
     Examples
     --------

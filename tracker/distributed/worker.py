@@ -25,7 +25,8 @@ from tracker.support.structs import record
 from tracker.transforms.jacobians import hvp
 
 _MAX_COMPILED = 16  # kept in a process
-_compiled: dict[bytes, dict[str, Callable[..., Any]]] = {}
+Derivatives = dict[tuple[str, bool], Callable[..., Any]]  # by name, and whether compiled
+_compiled: dict[bytes, Derivatives] = {}
 
 
 @record(frozen=True)
@@ -35,8 +36,8 @@ class PackedLoss:
     payload: bytes
     digest: bytes
 
-    def derivatives(self) -> dict[str, Callable[..., Any]]:
-        """The compiled functions of (shard, params, ...), by name; of this process."""
+    def derivatives(self) -> Derivatives:
+        """Its derivatives, made once in a process."""
         found = _compiled.get(self.digest)
         if found is None:
             while len(_compiled) >= _MAX_COMPILED:
@@ -46,17 +47,22 @@ class PackedLoss:
         return found
 
 
-def derivatives_of(loss: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
-    """The compiled derivatives of a loss, as functions of (shard, params, ...)."""
+def derivatives_of(loss: Callable[..., Any]) -> Derivatives:
+    """The derivatives of a loss, as functions of (shard, params, ...)."""
 
-    def hessian_product(params: Any, v: Any, shard: Any, *args: Any) -> Any:
+    def product(params: Any, v: Any, shard: Any, *args: Any) -> Any:
         return hvp(lambda p: loss(p, shard, *args), params, v)
 
-    both, product = value_and_grad(jit(loss)), jit(hessian_product)
-    return {
-        "value_and_grad": lambda shard, params, *args: both(params, shard, *args),
-        "hvp": lambda shard, params, v, *args: product(params, v, shard, *args),
-    }
+    made = Derivatives()
+    for compiled, f, g in (False, loss, product), (True, jit(loss), jit(product)):
+        made["value_and_grad", compiled] = _shard_first(value_and_grad(f), 1)
+        made["hvp", compiled] = _shard_first(g, 2)
+    return made
+
+
+def _shard_first(f: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """`f(first, ..., shard, *args)` as a function of (shard, first, ..., *args)."""
+    return lambda shard, *args: f(*args[:count], shard, *args[count:])
 
 
 def pack(loss: Callable[..., Any]) -> PackedLoss:
@@ -100,14 +106,14 @@ class Request:
 
 
 def evaluate(
-    derivatives: dict[str, Callable[..., Any]],
+    derivatives: Derivatives,
     numbers: Iterable[int],
     shards: Iterable[Any],
     request: Request,
     threads: int,
 ) -> Nodes:
     """The sums over the shards with these numbers, by this many threads."""
-    f, nodes = derivatives[request.name], Nodes()
+    f, nodes = derivatives[request.name, request.jit], Nodes()
     with config(jit=request.jit, threads=threads):
         for number, shard in zip(numbers, shards, strict=True):
             try:
