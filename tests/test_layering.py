@@ -41,6 +41,7 @@ FLOORS = [
     {"tracker.jit"},
     {"tracker.control"},
     {"tracker.transforms"},
+    {"tracker.implicit"},
     {"tracker.numpy", "tracker.debug", "tracker.nn", "tracker.optim"},
     {"tracker.scipy", "tracker.special", "tracker.sparse", "tracker.distributed"},
     {"tracker"},

@@ -16,8 +16,8 @@ Machine code: decorate f with @jit; f.explain(x) tells what runs, f.ir(x) is the
 
 Rules of your own: custom_gradient, rrule, frule, non_differentiable, ignore_derivatives.
 Control flow that stays structured: scan, fori_loop, while_loop, cond, switch.
-Modules: nn, optim, sparse, special, distributed, tree, debug, testing; numpy and scipy, which are
-drop-ins.
+Modules: nn, optim, implicit, sparse, special, distributed, tree, debug, testing; numpy and scipy,
+which are drop-ins.
 
 >>> import numpy as np
 >>> import tracker
@@ -96,13 +96,14 @@ _DrawnFunction.drawer = lambda f: importlib.import_module("tracker.debug.draw").
 
 __version__ = "0.1.0"
 _MODULES = (
-    *("debug", "distributed", "ir", "nn", "numpy", "optim", "scipy", "sparse", "special"),
-    *("testing", "tree"),
+    *("debug", "distributed", "implicit", "ir", "nn", "numpy", "optim", "scipy", "sparse"),
+    *("special", "testing", "tree"),
 )
 
 if TYPE_CHECKING:
     from tracker import debug as debug
     from tracker import distributed as distributed
+    from tracker import implicit as implicit
     from tracker import ir as ir
     from tracker import nn as nn
     from tracker import numpy as numpy

@@ -1,9 +1,7 @@
-"""Solvers, differentiated by the implicit function theorem.
+"""SciPy's solvers, differentiated by the implicit function theorem (`tracker/implicit`).
 
-SciPy solves F(x, p) = 0 with plain numbers and the user's options. Two Newton steps x - J^-1 F(x)
-on tracked values then carry the derivatives of the solution in p, up to the third order; the value
-stays SciPy's, also where SciPy stopped early (`implicit_solution`). Compiled code calls the solver
-back (`callback.py`); there F may depend on `args` only.
+SciPy solves F(x, p) = 0 with plain numbers and the user's options; the value stays SciPy's, also
+where SciPy stopped early. Compiled code calls the solver back (`callback.py`).
 """
 
 from __future__ import annotations
@@ -13,13 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tracker.autodiff.custom_rules import custom_gradient
 from tracker.autodiff.gradients import gradient
-from tracker.errors import UnsupportedError, message
+from tracker.implicit import solution
 from tracker.scipy._bridge.callback import Function
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
-from tracker.tape.tracked import Tracked
-from tracker.transforms.jacobians import jacobian
 from tracker.tree import leaves
 
 
@@ -35,42 +30,7 @@ def start_vector(x0: Any) -> Any:
 
 def implicit_solution(residual: Function, x: Any, args: tuple[Any, ...], name: str) -> Any:
     """The solution x of residual(x, *args) = 0, as a function of what the residual depends on."""
-    if not is_tracked(*args) and not isinstance(residual(x, *args), Tracked):
-        return x
-    stepped = x
-    for _ in range(2):
-        stepped = stepped - _newton_step(residual, stepped, args, name)
-    return with_derivatives_of(x, stepped)
-
-
-def _newton_step(residual: Function, x: Any, args: tuple[Any, ...], name: str) -> Any:
-    """J^-1 F(x)."""
-    (slope,) = jacobian(lambda x: residual(x, *args), x)
-    value = residual(x, *args)
-    try:
-        if np.ndim(x) == 0:
-            return _nonsingular_quotient(value, np.reshape(slope, ()))
-        return np.reshape(np.linalg.solve(slope, np.reshape(value, (-1,))), np.shape(x))
-    except np.linalg.LinAlgError as error:
-        text = (
-            f"the solution that {name} found has a singular Jacobian, so it is no "
-            "differentiable function of the parameters"
-        )
-        raise UnsupportedError(
-            message(text, "Use tracker.data on them where no gradient is wanted")
-        ) from error
-
-
-def _nonsingular_quotient(value: Any, slope: Any) -> Any:
-    if bool(slope == 0):
-        raise np.linalg.LinAlgError("Singular matrix")
-    return value / slope
-
-
-@custom_gradient
-def with_derivatives_of(x: Any, other: Any) -> tuple[Any, Function]:
-    """The value of `x` with the derivatives of `other`."""
-    return x, lambda dy: (None, dy)
+    return solution.implicit_solution(lambda x: residual(x, *args), x, name)
 
 
 def refuse_options(name: str, **given: Any) -> None:

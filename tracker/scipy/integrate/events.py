@@ -14,8 +14,8 @@ import numpy as np
 from tracker.autodiff.pullbacks import pullback
 from tracker.control import fori_loop
 from tracker.errors import UnsupportedError, message
+from tracker.implicit.solution import with_derivatives_of
 from tracker.scipy._bridge.fallback import as_array
-from tracker.scipy._bridge.implicit import with_derivatives_of
 from tracker.support.structs import record
 from tracker.transforms.vmap import vmap
 

@@ -24,6 +24,7 @@ import scipy.optimize
 from tracker import tree
 from tracker.autodiff.leaves import plain_data
 from tracker.errors import UnsupportedError, message
+from tracker.implicit.solution import with_derivatives_of
 from tracker.scipy._bridge.callback import (
     call_scipy,
     differentiable_callback,
@@ -34,7 +35,6 @@ from tracker.scipy._bridge.fallback import as_array, is_tracked
 from tracker.scipy._bridge.implicit import (
     as_tuple,
     start_vector,
-    with_derivatives_of,
     with_entries,
 )
 from tracker.scipy.integrate.accepted_steps import Flow, Steps, record_odeint, record_steps

@@ -22,9 +22,10 @@ import scipy.integrate
 from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.errors import UnsupportedError, message
+from tracker.implicit.solution import with_derivatives_of
 from tracker.scipy._bridge.callback import Function, call_solver, use_scipy_unless_differentiated
 from tracker.scipy._bridge.fallback import is_tracked, no_derivative_rule
-from tracker.scipy._bridge.implicit import as_tuple, with_derivatives_of
+from tracker.scipy._bridge.implicit import as_tuple
 from tracker.tape.observers import is_tracing
 from tracker.tape.tracked import Tracked
 from tracker.transforms.vmap import vmap

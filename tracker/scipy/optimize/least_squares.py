@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
+from tracker.implicit.solution import with_derivatives_of
 from tracker.scipy._bridge.callback import (
     Function,
     call_scipy,
@@ -22,7 +23,6 @@ from tracker.scipy._bridge.implicit import (
     implicit_solution,
     minimum_condition,
     start_vector,
-    with_derivatives_of,
     with_entries,
 )
 from tracker.transforms.jacobians import jacobian

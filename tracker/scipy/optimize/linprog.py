@@ -14,9 +14,10 @@ import scipy.optimize
 from tracker import tree
 from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.errors import UnsupportedError, message
+from tracker.implicit.solution import with_derivatives_of
 from tracker.scipy._bridge.callback import call_scipy, call_solver, use_scipy_unless_differentiated
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
-from tracker.scipy._bridge.implicit import with_derivatives_of, with_entries
+from tracker.scipy._bridge.implicit import with_entries
 
 _ACTIVE_TOLERANCE = 1e-9  # relative distance within which a bound is active
 
