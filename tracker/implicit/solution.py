@@ -171,7 +171,7 @@ def implicit_solution(
         if cut.outer_values:
             step = detach(equation.newton_step(x, r))
             if tol is not None and not bool(_size(step) <= tol * (1 + _size(x))):
-                raise _not_a_solution(name, _size(r), _size(step), np.shape(x))
+                raise _not_a_solution(name, _size(r), _size(step))
             refined = x - step
     return with_derivatives_of(x, equation.record(refined)) if cut.outer_values else x
 
@@ -180,14 +180,13 @@ def _size(x: Any) -> Any:
     return np.max(np.abs(x), initial=0.0)
 
 
-def _not_a_solution(name: str, r: Any, step: Any, shape: tuple[int, ...]) -> RuleError:
+def _not_a_solution(name: str, r: Any, step: Any) -> RuleError:
     r, step = float(plain_data(r)), float(plain_data(step))
     text = (
-        f"what {name} returned (shape {shape}) does not satisfy its condition: the residual is "
-        f"{r:.2g}, and a Newton step moves it by {step:.2g}, so that its derivative would be wrong"
+        f"what {name} returned does not satisfy its condition: the residual is {r:.2g}, and a "
+        f"Newton step moves it by {step:.2g}, so that its derivative would be wrong"
     )
-    hint = "Let the solver go on until it has converged, or allow such a step by tol="
-    return RuleError(message(text, hint))
+    return RuleError(message(text, "Let it go on until it has converged"))
 
 
 @custom_gradient

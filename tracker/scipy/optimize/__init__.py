@@ -2,8 +2,8 @@
 function depends on (`args=` and captured values) by the implicit function theorem
 (`scipy/_bridge/implicit.py`). Names that are not defined here are SciPy's own.
 
-Roots and `minimize` are here; `least_squares.py` fits, `linprog.py` has linear problems with active
-constraints, `legacy.py` the older interfaces.
+Roots and `minimize` are here; `constraints.py` has minima under constraints, `least_squares.py`
+fits, `linprog.py` linear problems with active constraints, `legacy.py` the older interfaces.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from tracker.scipy._bridge.implicit import (
     start_vector,
     with_entries,
 )
+from tracker.scipy.optimize.constraints import Constraints, constrained_minimum
 from tracker.scipy.optimize.least_squares import curve_fit as curve_fit
 from tracker.scipy.optimize.least_squares import least_squares as least_squares
 from tracker.scipy.optimize.legacy import fmin as fmin
@@ -180,15 +181,17 @@ def root_scalar(
 
 @use_scipy_unless_differentiated(scipy.optimize.minimize)
 def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, **options: Any) -> Any:
-    """A minimum; `.x` and `.fun` are differentiable, also in the bounds: a variable at an active
-    bound moves with it, the others as if there were no bounds."""
+    """A minimum; `.x` and `.fun` are differentiable, also in what bounds and constraints depend on:
+    active ones stay active, the others count as absent."""
     start, args = start_vector(x0), as_tuple(args)
     pair = options.get("jac") is True
     value = (lambda x, *params: fun(x, *params)[0]) if pair else fun
     low, high = _bound_arrays(options.get("bounds"))
-    if not depends_on_tracked(value, start, args, low, high, options):
+    given = options.get("constraints") or ()
+    constraints = Constraints(given, low, high) if np.size(given) else None
+    limits = () if constraints is None else (constraints.values(start), *constraints.ends(start))
+    if not depends_on_tracked(value, start, args, low, high, *limits, options):
         return scipy.optimize.minimize(fun, x0, args, method, **options)
-    refuse_options("minimize", constraints=options.get("constraints"))
 
     def solve(fun: Any, start: Any, args: Any, ends: Any, options: Any) -> Any:
         if ends[0] is not None:
@@ -197,8 +200,11 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, **options: A
 
     options.pop("bounds", None)
     found = call_solver("minimize", solve, fun, start, args, (low, high), options)
-    condition = minimum_condition(value, found.x, args, low, high)
-    x = implicit_solution(condition, found.x, args, "minimize")
+    if constraints is not None:
+        x = constrained_minimum(value, found.x, start, args, constraints)
+    else:
+        condition = minimum_condition(value, found.x, args, low, high)
+        x = implicit_solution(condition, found.x, args, "minimize")
     return with_entries(found, x=x, fun=value(x, *args))
 
 
