@@ -1,7 +1,8 @@
 """Optimisers over structures of parameters: numbers, arrays, dicts, lists, dataclasses, ...
 
 `descent`, `momentum`, `adam`, `adamw` and `rmsprop` (`first_order.py`) make one step for each
-gradient, also in compiled code; `minimize` runs SciPy's optimisers.
+gradient, also in compiled code; `lbfgs`, `gauss_newton` and `levenberg_marquardt`
+(`second_order.py`) use curvature; `minimize` runs SciPy's optimisers.
 """
 
 from tracker.optim.first_order import (
@@ -14,13 +15,23 @@ from tracker.optim.first_order import (
     rmsprop,
 )
 from tracker.optim.scipy_minimize import minimize
+from tracker.optim.second_order import (
+    OptimizeResult,
+    gauss_newton,
+    lbfgs,
+    levenberg_marquardt,
+)
 
 __all__ = [
     "Optimiser",
+    "OptimizeResult",
     "State",
     "adam",
     "adamw",
     "descent",
+    "gauss_newton",
+    "lbfgs",
+    "levenberg_marquardt",
     "minimize",
     "momentum",
     "rmsprop",
