@@ -102,8 +102,6 @@ def test_minima():
         return optimize.minimize(pair, [0.5, 0.5], (a,), jac=True, tol=1e-10).x
 
     check_exact(with_slopes, exact, 0.8, rtol=CLOSE)
-    with pytest.raises(UnsupportedError, match=r"scipy.optimize.minimize with constraints="):
-        optimize.minimize(valley, [0.5, 0.5], (param(0.8),), constraints=[{"type": "eq"}])
 
 
 def bowl(x, a):

@@ -335,7 +335,9 @@ def levenberg_marquardt(
         ratio = (value - new) / np.where(predicted > 0, predicted, 1.0)
         good = ratio > 0  # not where the new value is a NaN
         ratio = np.where(good, ratio, 0.0)
-        status = _status(g, value, new, predicted, gtol, ftol * value)
+        along = g @ product(g)  # a large damping makes steps small, but not the decrease along g
+        possible = 0.5 * (g @ g) ** 2 / np.where(along > 0, along, 1.0)
+        status = _status(g, value, new, possible, gtol, ftol * value)
         waiting = (status == _STUCK) & (growth < 2.0**_MOST_TRIALS)
         eased = damping * np.maximum(1 / 3, 1 - (2 * ratio - 1) ** 3)
         return (
