@@ -89,9 +89,9 @@ class Equation:
     def newton_step(self, x: Any, r: Any) -> Any:
         """A^-1 r, at plain numbers; raises where A is singular to working precision."""
         if self.method != "dense":
-            return self.solve(x, r)
-        (a,) = jacobian(self.residual, x)
-        a = np.reshape(a, (np.size(x), np.size(x)))
+            return detach(self.solve(x, r))
+        (a,) = jacobian(self.residual, x)  # not in a `StopGradient` scope, where no row is mapped
+        a = np.reshape(detach(a), (np.size(x), np.size(x)))
         rows = _scales(a, axis=1)
         columns = _scales(a / rows[:, None], axis=0)
         scaled = a / rows[:, None] / columns
@@ -168,12 +168,12 @@ def implicit_solution(
     equation, x = Equation(residual, method, name), detach(x)
     with StopGradient() as cut:
         r = detach(residual(x))
-        if cut.outer_values:
-            step = detach(equation.newton_step(x, r))
-            if tol is not None and not bool(_size(step) <= tol * (1 + _size(x))):
-                raise _not_a_solution(name, _size(r), _size(step))
-            refined = x - step
-    return with_derivatives_of(x, equation.record(refined)) if cut.outer_values else x
+    if not cut.outer_values:
+        return x
+    step = equation.newton_step(x, r)
+    if tol is not None and not bool(_size(step) <= tol * (1 + _size(x))):
+        raise _not_a_solution(name, _size(r), _size(step))
+    return with_derivatives_of(x, equation.record(x - step))
 
 
 def _size(x: Any) -> Any:

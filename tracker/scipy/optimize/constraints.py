@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
+from tracker.autodiff.call_ops import detach
 from tracker.autodiff.gradients import gradient
 from tracker.autodiff.leaves import plain_data
-from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.errors import UnsupportedError, message
 from tracker.implicit.solution import implicit_solution
 from tracker.scipy._bridge.callback import Function
@@ -73,8 +73,7 @@ def constrained_minimum(
 ) -> Any:
     """The minimum x, which SciPy found, as a function of what the cost, the constraints and the
     bounds depend on."""
-    with ignore_derivatives():
-        at_low, at_high, multipliers = _active_set(cost, x, start, args, constraints)
+    at_low, at_high, multipliers = _active_set(cost, x, start, args, constraints)
     n = np.size(x)
 
     def conditions(both: Any) -> Any:
@@ -100,10 +99,9 @@ def _active_set(
     A constraint is active where its force on x is larger than its distance from the bound, both
     relative: so also the active ones of interior methods are found, which stop before the bound.
     """
-    c, (low, high) = constraints.values(x), constraints.ends(x)
-    (slope,) = gradient(lambda x: cost(x, *args), x)
-    (first,) = gradient(lambda x: cost(x, *args), start)
-    (rows,) = jacobian(constraints.values, x)
+    c, low, high = map(detach, (constraints.values(x), *constraints.ends(x)))
+    slope, first = (detach(gradient(lambda x: cost(x, *args), at)[0]) for at in (x, start))
+    rows = detach(jacobian(constraints.values, x)[0])
     above, below = _distance(c, low), _distance(c, high)
     is_low, distance = above <= below, np.minimum(above, below)
     lengths = np.sqrt(np.sum(rows**2, axis=1))
