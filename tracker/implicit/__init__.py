@@ -123,7 +123,7 @@ def fixed_point(
     ...     return x
     >>> cosine = fixed_point(lambda x, a: np.cos(a * x), iterate)
     >>> round(tracker.gradient(cosine, 1.0)[0], 6)
-    -0.297473
+    -0.297474
     """
 
     def residual(x: Any, theta: Any, restore: Function) -> Any:
@@ -166,7 +166,7 @@ def minimum(
     >>> X, y = np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([1.0, 3.0])
     >>> fit = minimum(ridge, lambda s: np.linalg.solve(X.T @ X + s * np.eye(2), X.T @ y))
     >>> tracker.jacobian(fit, 1.0)[0].round(6)
-    array([-0.12, -0.56])
+    array([-0.2, -0.4])
     """
 
     def residual(x: Any, theta: Any, restore: Function) -> Any:

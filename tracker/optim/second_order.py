@@ -319,7 +319,7 @@ def levenberg_marquardt(
     Examples
     --------
     >>> def valley(x):
-    ...     return np.array([10 * (x[1] - x[0] ** 2), 1 - x[0]])
+    ...     return np.stack([10 * (x[1] - x[0] ** 2), 1 - x[0]])
     >>> result = levenberg_marquardt(valley, [-1.2, 1.0])
     >>> result.x.round(6), result.success
     (array([1., 1.]), True)
