@@ -304,3 +304,14 @@ def test_checkpoint_saves_memory_in_compiled_code():
     kept, have = scratch(lambda x: checkpoint(layer, x))
     np.testing.assert_allclose(have, want)
     assert kept < plain / 2
+
+
+def test_a_derivative_of_a_captured_value_inside():
+    """The second run keeps the history of what was captured, though its leaf is closed by then."""
+
+    def f(a):
+        return checkpoint(lambda x: x * gradient(lambda z: a * z**2 / 2, 3.0)[0], 2.0)
+
+    assert gradient(f, 5.0) == (6.0,)
+    assert jvp(f, (5.0,), (1.0,))[1] == 6.0
+    assert gradient(jit(f), 5.0) == (6.0,)

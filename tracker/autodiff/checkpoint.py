@@ -37,6 +37,7 @@ from tracker.ops.shape.create import identity
 from tracker.plain import call_exchanged
 from tracker.support.array_copies import snapshot
 from tracker.tape.observers import RunningDerivative, is_tracing
+from tracker.tape.reachability import counted_as_live
 from tracker.tape.record import apply, value_of, wrap
 from tracker.tape.tracer import StopGradient, close_leaf
 from tracker.tape.tracked import Tracked
@@ -117,7 +118,7 @@ class _CheckpointCall:
                 own.append(leaf(x))
         running = RunningDerivative(own)
         try:
-            with running:
+            with running, counted_as_live(self.operands):
                 given = self.rebuild_args([wrap(value) for value in own])
                 made = call_exchanged(self.f, given, self.kwargs)
         finally:

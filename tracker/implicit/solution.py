@@ -34,8 +34,10 @@ from tracker.autodiff.pullbacks import linearize
 from tracker.autodiff.reverse import reverse_sweep
 from tracker.errors import RuleError, UnsupportedError, message
 from tracker.implicit import krylov
+from tracker.tape.reachability import counted_as_live, is_history_needed
 from tracker.tape.record import value_of
 from tracker.tape.tracer import StopGradient
+from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 from tracker.transforms.jacobians import jacobian
 
@@ -139,18 +141,28 @@ def _pull(
     equation: Equation,
     operands: list[Value],
 ) -> list[Any]:
+    y = _with_needed_history(y)
     seed = -equation.solve(y, g, adjoint=True)
-    lifted, r = run_lifted(equation.residual, (y,), {})
+    with counted_as_live(operands):
+        lifted, r = run_lifted(equation.residual, (y,), {})
     return reverse_sweep([(value_of(r), seed)], operands, lifted.epoch, times=times)
 
 
 def _push(
     ts: list[Any], y: Any, xs: list[Any], times: Any, *, equation: Equation, operands: list[Value]
 ) -> Any:
-    lifted, r = run_lifted(equation.residual, (y,), {})
+    y = _with_needed_history(y)
+    with counted_as_live(operands):
+        lifted, r = run_lifted(equation.residual, (y,), {})
     pairs = list(zip(operands, ts, strict=True))
     (t,) = forward_sweep(pairs, [value_of(r)], lifted.epoch, times)
     return None if t is None else -equation.solve(y, t)
+
+
+def _with_needed_history(y: Any) -> Any:
+    """The solution as a rule lifts it to a leaf: plain, unless an outer derivative or a trace
+    follows it."""
+    return y if type(y) is Tracked and is_history_needed(y) else plain_data(y)
 
 
 def _evaluate(*_: Any, **__: Any) -> Any:

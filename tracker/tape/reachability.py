@@ -11,13 +11,16 @@ must not walk back to the leaf each time: `Value.live_leaf` caches the answer.
 
 from __future__ import annotations
 
+import contextlib
 import weakref
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tracker.tape.observers import is_deriving, is_tracing
 from tracker.tape.record import value_of
+from tracker.tape.tracer import close_leaf
 from tracker.tape.tracked import ParamState, Tracked
-from tracker.tape.value import Value
+from tracker.tape.value import Value, leaf
 
 _UNKNOWN: Any = object()
 
@@ -54,6 +57,19 @@ def live_leaf(root: Value) -> Value | None:
         value = _next_unknown(path)
     last: Value | None = _known_leaf(root)
     return None if last is _UNKNOWN else last  # closed meanwhile by another thread
+
+
+@contextlib.contextmanager
+def counted_as_live(values: Sequence[Value]) -> Iterator[None]:
+    """Within it, the values count as depending on a live leaf: for a rule that runs a function
+    again, and pulls back to them through derivatives that the function takes itself."""
+    live = leaf(0.0)
+    for value in values:
+        value.live_leaf = weakref.ref(live)
+    try:
+        yield
+    finally:
+        close_leaf(live)
 
 
 def _known_leaf(value: Value) -> Any:
