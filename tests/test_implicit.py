@@ -152,6 +152,42 @@ def test_third_derivative():
     assert third == pytest.approx((1 / 3) * (-2 / 3) * (-5 / 3) * 2.0 ** (-8 / 3), rel=1e-9)
 
 
+def test_bilevel_problems():
+    """A minimum of a function of a minimum: x**2 / 2 = t - 0.1 at the outer one."""
+    inner = implicit.minimum(lambda y, x: (y - x**2) ** 2 + y**2, lambda x: x**2 / 2)
+    outer = implicit.minimum(
+        lambda x, t: (inner(x) - t) ** 2 + 0.1 * x**2, lambda t: np.sqrt(2 * (t - 0.1))
+    )
+    check_exact(outer, lambda t: np.sqrt(2 * (t - 0.1)), 1.0, order=2, rtol=1e-7)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_conditions_that_take_derivatives_of_theta_alone(method):
+    """x = d/dz theta z**2 / 2 at z = 3, so x = 3 theta."""
+
+    def optimality(x, theta):
+        return x - gradient(lambda z: theta * z**2 / 2, 3.0)[0]
+
+    f = implicit.root(optimality, lambda theta: 3 * theta, solve=method)
+    check_exact(lambda t: f(t) ** 2, lambda t: 9 * t**2, 2.0, order=2)
+    assert gradient(jit(f), 2.0)[0] == pytest.approx(3.0)
+
+
+def test_complex_roots():
+    f = implicit.root(lambda z, a: z**2 - a, np.sqrt)
+    a = np.array([1.0 + 2.0j, -3.0 + 0.5j])
+    np.testing.assert_allclose(jacobian(f, a)[0], np.diag(0.5 / np.sqrt(a)), rtol=1e-12)
+
+
+def test_solvers_do_not_get_the_numbers_to_write_into():
+    def overwriting(theta):
+        theta[:] = 0.0
+        return theta
+
+    with pytest.raises(ValueError, match="read-only"):
+        gradient(lambda a: np.sum(implicit.root(lambda x, a: x - a, overwriting)(a)), np.ones(2))
+
+
 @pytest.mark.parametrize("kind", ["minimum", "root"])
 def test_large_systems_are_solved_without_a_matrix(kind, monkeypatch):
     """Their derivative takes products: no Jacobian of the condition is formed."""
