@@ -353,3 +353,20 @@ def test_casts_among_integers_keep_the_derivative(f):
             assert gradient(run, x) == (0.5,)
             assert jvp(run, (x,), (0.25,))[1] == 0.125
         assert jit(lambda x: jvp(f, (x,), (0.25,))[1])(x) == 0.125
+
+
+@pytest.mark.parametrize("keep", [lambda x: x * 2.0, lambda x: x])
+def test_a_value_that_a_derivative_has_left_behind_is_an_argument_like_others(keep):
+    kept = []
+
+    def f(x):
+        kept.append(keep(x))
+        return x * x
+
+    gradient(f, 1.0)
+    (x,) = map(tracker.data, kept)
+    assert gradient(lambda y: gradient(lambda z: z**3, y)[0], kept[0]) == (6 * x,)
+    assert gradient(lambda y: gradient(lambda z: z**3 * y, y)[0], kept[0]) == (9 * x**2,)
+    assert gradient(lambda y: np.sum(tracker.jacobian(lambda z: y * z**2, y)[0]), kept[0]) == (
+        4 * x,
+    )

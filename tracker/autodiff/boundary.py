@@ -8,6 +8,7 @@ epoch (`LiftedArguments`), run the function (`run_lifted`), walk the tape betwee
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from types import MethodType
@@ -28,7 +29,7 @@ from tracker.support.array_likes import Refusal, array_from_object, hidden_numbe
 from tracker.tape.labels import note_labels
 from tracker.tape.observers import RunningDerivative, current_observer, is_tracing
 from tracker.tape.placeholders import resolve_placeholder
-from tracker.tape.reachability import is_history_needed
+from tracker.tape.reachability import counted_as_live, depends_on_live_leaf, is_history_needed
 from tracker.tape.record import apply, aval_of, value_of, wrap
 from tracker.tape.tracer import active_tracers, close_leaf, current_tracer, require_no_alias
 from tracker.tape.tracked import Tracked
@@ -98,6 +99,10 @@ class LiftedArguments:
     @property
     def own_leaves(self) -> list[Value]:
         return [value for value in self.leaves if value is not None]
+
+    def dead_leaves(self) -> list[Value]:
+        """Those of tracked arguments that a derivative, which is over, has left behind."""
+        return [v for v in self.own_leaves if v.op is not None and not depends_on_live_leaf(v)]
 
     def check_aliased_writes(self) -> None:
         """Refuse a function that wrote into one of two arguments that share memory: the tape has
@@ -334,6 +339,9 @@ def _is_plain_class(x: Any) -> bool:
 _PLAIN_CLASSES = {float, int, bool, complex, np.float64, np.ndarray, list, type(None), str, Tracked}
 
 
+_NO_CONTEXT = contextlib.nullcontext()
+
+
 def run_lifted(
     f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], argnums: Any = None
 ) -> tuple[LiftedArguments, Any]:
@@ -344,7 +352,8 @@ def run_lifted(
         kwargs = {name: recording_argument(x) for name, x in kwargs.items()}
     running = RunningDerivative(lifted.own_leaves, lifted.arrays)
     try:
-        with running:
+        dead = lifted.dead_leaves()
+        with running, counted_as_live(dead) if dead else _NO_CONTEXT:
             y = call_exchanged(f, lifted.args, kwargs)
     finally:
         running.restore()

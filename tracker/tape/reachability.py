@@ -61,8 +61,8 @@ def live_leaf(root: Value) -> Value | None:
 
 @contextlib.contextmanager
 def counted_as_live(values: Sequence[Value]) -> Iterator[None]:
-    """Within it, the values count as depending on a live leaf: for a rule that runs a function
-    again, and pulls back to them through derivatives that the function takes itself."""
+    """Within it, the values count as depending on a live leaf: leaves of a derivative that are no
+    fresh ones, because their history is over, or because a rule runs a function again."""
     live = leaf(0.0)
     for value in values:
         value.live_leaf = weakref.ref(live)
