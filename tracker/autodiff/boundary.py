@@ -26,6 +26,7 @@ from tracker.plain import call_exchanged, exchange_suspended
 from tracker.random.draw_ops import is_numpy_generator, recording_argument
 from tracker.support.array_copies import snapshot
 from tracker.support.array_likes import Refusal, array_from_object, hidden_numbers
+from tracker.support.pickling import MadeFunction
 from tracker.tape.labels import note_labels
 from tracker.tape.observers import RunningDerivative, current_observer, is_tracing
 from tracker.tape.placeholders import resolve_placeholder
@@ -467,19 +468,25 @@ def compiled_derivative(
     if derive is None or current_observer() is not None:
         return None
     if not bound:
-        return derive(key, lambda g: build(g, *options), argnums_of)  # type: ignore[no-any-return]
+        return derive(key, build, options, argnums_of)  # type: ignore[no-any-return]
     made = derive(
         ("method", key),
-        lambda g: _method_derivative(g, lambda m: build(m, *options)),
+        _method_derivative,
+        (build, *options),
         lambda count: [at + 1 for at in argnums_of(count - 1)],
     )
     return MethodType(made, *bound)
 
 
 def split_method(f: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A method's function and, as a tuple, its object; any other function and ()."""
+    """The function of a method, or of its derivative, and, as a tuple, its object; any other
+    function and ()."""
+    if type(f) is MadeFunction and f.args:
+        return f.func, f.args
     return (f.__func__, (f.__self__,)) if type(f) is MethodType else (f, ())
 
 
-def _method_derivative(g: Callable[..., Any], build: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda bound, *args, **kwargs: build(MethodType(g, bound))(*args, **kwargs)
+def _method_derivative(
+    g: Callable[..., Any], build: Callable[..., Any], *options: Any
+) -> Callable[..., Any]:
+    return lambda bound, *args, **kwargs: build(MethodType(g, bound), *options)(*args, **kwargs)

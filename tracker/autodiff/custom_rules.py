@@ -21,6 +21,7 @@ from tracker.errors import RuleError, message
 from tracker.ir.op import NUMPY, UFUNCS, Op
 from tracker.ops.declare.dtypes import infer_by_example
 from tracker.support.array_copies import snapshot
+from tracker.support.pickling import made_by
 from tracker.support.structs import replace
 from tracker.tape.observers import is_tracing
 from tracker.tape.record import alias_to_primal, value_of
@@ -337,8 +338,9 @@ def custom_gradient(
     def call(*args: Any, **kwargs: Any) -> Any:
         return apply_rule(rule, args, kwargs)
 
-    _RULES[call] = rule
-    return call
+    made = made_by(call, functools.partial(custom_gradient, host=host), function)
+    _RULES[made] = rule
+    return made
 
 
 def nobacksies(name: str, x: Any) -> Any:

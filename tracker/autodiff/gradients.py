@@ -6,6 +6,7 @@ import inspect
 import math
 import threading
 from collections.abc import Callable, Sequence
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, overload
 
 import numpy as np
@@ -29,6 +30,7 @@ from tracker.errors import (
     message,
 )
 from tracker.plain import call_exchanged
+from tracker.support.pickling import bound_by, made_by
 from tracker.support.shown_text import named_after
 from tracker.support.type_variables import G, P, R
 from tracker.tape.observers import RunningDerivative, is_tracing
@@ -162,7 +164,7 @@ def gradient(  # type: ignore[misc]  # `f` has no such keywords
     5.0
     """
     if argnums is not None:
-        differentiate = _with_argnums(f, argnums, "gradient", check_finite=check_finite)
+        differentiate = _with_argnums(f, argnums, "gradient", False, check_finite)
         return differentiate(*args, **kwargs)[1]
     if len(args) == 1 and isinstance(args[0], Params):
         return _params_gradient(f, args[0], "gradient", check_finite)[1]
@@ -259,7 +261,7 @@ def withgradient(  # type: ignore[misc]  # `f` has no such keywords
     (9.0, 'more')
     """
     if argnums is not None:
-        differentiate = _with_argnums(f, argnums, "withgradient", True, check_finite=check_finite)
+        differentiate = _with_argnums(f, argnums, "withgradient", True, check_finite)
         return ValueAndGradient(*differentiate(*args, **kwargs))
     if len(args) == 1 and isinstance(args[0], Params):
         return ValueAndGradient(*_params_gradient(f, args[0], "withgradient", check_finite))
@@ -399,15 +401,14 @@ def value_and_grad(
     >>> value_and_grad(lambda x, a: np.sum(a * x**2))(np.array([1.0, 2.0]), 3.0)
     (np.float64(15.0), array([ 6., 12.]))
     """
-    return _with_argnums(f, argnums, "value_and_grad", has_aux, check_finite=check_finite)
+    return _with_argnums(f, argnums, "value_and_grad", has_aux, check_finite)
 
 
 def _with_argnums(
     f: Callable[..., Any],
     argnums: Argnums,
     caller: str,
-    has_aux: bool = False,
-    *,
+    has_aux: bool,
     check_finite: bool,
 ) -> Callable[..., Any]:
     """A function that returns the value of `f` and its gradient with respect to some arguments."""
@@ -415,11 +416,17 @@ def _with_argnums(
     is_single = isinstance(argnums, int)
     compiled = compiled_derivative(
         f,
-        (caller, argnums if is_single else numbers, check_finite, *(["has_aux"] * has_aux)),
-        lambda g: _with_argnums(g, argnums, caller, has_aux, check_finite=check_finite),
+        (caller, argnums if is_single else numbers, check_finite, has_aux),
+        _with_argnums,
+        argnums,
+        caller,
+        has_aux,
+        check_finite,
         argnums_of=lambda count: [n % count for n in numbers if -count <= n < count],
     )
     if compiled is not None:
+        if type(compiled) is MethodType and caller == "value_and_grad":
+            return bound_by(compiled, _with_argnums, f, argnums, caller, has_aux, check_finite)
         return compiled
 
     def both(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
@@ -443,11 +450,15 @@ def _with_argnums(
         value = tree.map(lower_output, y) if has_aux else lower_output(y)
         return value, grads[0] if is_single else grads
 
-    return named_after(both, caller, f)
+    return made_by(
+        named_after(both, caller, f), _with_argnums, f, argnums, caller, has_aux, check_finite
+    )
 
 
 def _positions(argnums: Any, caller: str) -> tuple[int, ...]:
     """The positions that `argnums` names."""
+    if type(argnums) is int:
+        return (argnums,)
     numbers = argnums if isinstance(argnums, (tuple, list)) else (argnums,)
     if any(not isinstance(n, (int, np.integer)) or isinstance(n, bool) for n in numbers):
         raise NotTrackedError(

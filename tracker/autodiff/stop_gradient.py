@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 from tracker import tree
 from tracker.autodiff import leaves
 from tracker.autodiff.call_ops import as_read_only, call_op, detach, host_call
+from tracker.support.pickling import made_by
 from tracker.tape.observers import is_deriving, is_tracing
 from tracker.tape.record import alias_to_primal, value_of
 from tracker.tape.tracer import StopGradient
@@ -150,7 +151,7 @@ def non_differentiable(f: Callable[P, R]) -> Callable[P, R]:
             y = f(*args, **kwargs)
             return tree.map(detach, y)
 
-    return call
+    return made_by(call, non_differentiable, f)
 
 
 def _plain_read_only(x: Any) -> Any:

@@ -13,7 +13,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType, MethodType, ModuleType
+from types import MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, overload
 
 from tracker.autodiff import gradients
@@ -23,7 +23,7 @@ from tracker.ir.graph import DrawnFunction, Function
 from tracker.jit.discovery.identity_checks import check_identity
 from tracker.jit.discovery.impure_calls import PROFILER_IN_USE, is_profiler_in_use
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
-from tracker.jit.dispatch.jitted import JittedState, plain_function
+from tracker.jit.dispatch.jitted import JittedState, Recipe, plain_function
 from tracker.jit.dispatch.saved_state import SavedState
 from tracker.jit.dispatch.specialization import Specialization
 from tracker.jit.dispatch.trace_cache import JitOptions, function_name
@@ -33,6 +33,7 @@ from tracker.jit.tracing.gc_pause import infrequent_gc
 from tracker.jit.tracing.placeholder_swap import TRACING_LOCK
 from tracker.jit.tracing.trace import trace_call
 from tracker.random.draw_ops import RollbackLog
+from tracker.support.pickling import found_by_name, reference
 from tracker.support.shown_text import ShownText
 from tracker.support.weakrefs import WeakIdentityDict
 
@@ -421,25 +422,39 @@ def _repr(self: Any) -> str:
 
 
 def _reduce(self: Any) -> Any:
-    """Pickle a decorated function by its name, any other by the plain function. Cloudpickle copies
-    the functions of `__main__` by value, since a worker's `__main__` differs: then so do we."""
+    """Pickle a decorated function by its name, a derivative by what it was made of, any other by
+    the plain function."""
     state: JittedState = self._jitted
-    where = getattr(self, "__module__", None) or ""
-    found: Any = sys.modules.get(where)
-    for name in getattr(self, "__qualname__", "").split("."):
-        found = getattr(found, name, None)
-    if found is not self or (where == "__main__" and _is_by_value(sys._getframe(1))):
+    name = reference(self, self, sys._getframe(1))
+    if name is not None:
+        return name
+    if state.recipe is None:
         return _make, (state.function, state.options)
-    return self.__qualname__
+    return _made_again(state.recipe, state.options)
 
 
-def _is_by_value(frame: FrameType | None) -> bool:
-    """Whether the pickler running in this frame is cloudpickle's, or a copy of it."""
-    return frame is not None and "cloudpickle" in frame.f_globals.get("__name__", "")
+def _made_again(recipe: Recipe, options: JitOptions) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """How pickle makes a derivative: with the jitted function that was decorated, or another."""
+    function = recipe.function
+    if recipe.recipe is not None:
+        build, given = _made_again(recipe.recipe, options)
+        return recipe.build, (build(*given), *recipe.options)
+    found = found_by_name(
+        getattr(function, "__module__", None), getattr(function, "__qualname__", "")
+    )
+    if getattr(found, "_jitted", None) is None or found._jitted.function is not function:
+        found = _make(function, options)
+    return recipe.build, (found, *recipe.options)
 
 
-def _derive(self: Any, key: Any, build: Callable[..., Any], differentiated: ArgnumsOf) -> Any:
-    return self._jitted.derive(key, build, differentiated)
+def _derive(
+    self: Any,
+    key: Any,
+    build: Callable[..., Any],
+    options: tuple[Any, ...],
+    differentiated: ArgnumsOf,
+) -> Any:
+    return self._jitted.derive(key, build, options, differentiated)
 
 
 def _saved_state(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> SavedState | None:

@@ -75,7 +75,7 @@ def reachable(
             todo += (x.__self__, x.__func__)
         elif isinstance(x, _CONTAINERS):
             _look_into_container(x, todo, places, find)
-        elif cls is functools.partial:
+        elif issubclass(cls, functools.partial):
             todo += (x.func, x.args, x.keywords)
         elif cls is types.ModuleType or isinstance(x, type):
             key.append(id(x))

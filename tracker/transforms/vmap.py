@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from types import MethodType
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -21,6 +22,7 @@ from tracker import tree
 from tracker.autodiff.boundary import array_like_data, compiled_derivative, separate_outputs
 from tracker.control.body import TracedBody, trace_body
 from tracker.errors import UnsupportedError, message
+from tracker.support.pickling import bound_by, made_by
 from tracker.support.shown_text import named_after
 from tracker.tape.observers import is_tracing
 from tracker.tape.record import aval_of, data_of, value_of
@@ -81,17 +83,20 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
     compiled = compiled_derivative(
         f,
         ("vmap", axes[1], tuple(axes[0])),
-        lambda g: vmap(g, in_axes, out_axes),
+        vmap,
+        in_axes,
+        out_axes,
         argnums_of=lambda _: (),
     )
     if compiled is not None:
-        return compiled
+        bound = type(compiled) is MethodType
+        return bound_by(compiled, vmap, f, in_axes, out_axes) if bound else compiled
 
     @functools.wraps(f)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         return _apply_mapped(f, args, kwargs, in_axes, out_axes)
 
-    return named_after(mapped, "vmap", f)
+    return made_by(named_after(mapped, "vmap", f), vmap, f, in_axes, out_axes)
 
 
 def vmap_pure(f: Callable[[Any], Any], x: Any) -> Any:

@@ -90,6 +90,7 @@ from tracker.jit.guards.source import (
     source_children,
 )
 from tracker.support.instances import cell_contents, instance_dict, is_namespace_class
+from tracker.support.pickling import MadeFunction
 from tracker.support.structs import replace
 
 _IGNORED_SPECIAL_METHODS = {
@@ -318,6 +319,8 @@ class _Walker:
             self.objects.append(x)  # it has attributes, like a function
         elif isinstance(x, types.FunctionType):
             self._visit_function(x)
+        elif type(x) is MadeFunction and not x.args:
+            self.reach(x.func)
         elif isinstance(x, _BOUND_METHODS) and (
             isinstance(x.__self__, _BUILTIN_CONTAINERS) or is_opaque(x.__self__)
         ):

@@ -70,7 +70,7 @@ def _code_key(f: Any) -> tuple[Any, ...]:
     """The code of a function, and the code or class of what is bound to it; () if it is not a
     Python function."""
     bound: list[Any] = []
-    while type(f) is functools.partial:
+    while isinstance(f, functools.partial):
         f = f.func
     if type(f) is MethodType:
         bound.append(type(f.__self__))

@@ -22,7 +22,7 @@ import threading
 from collections.abc import Callable, Sequence
 from enum import Enum
 from types import MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,6 +74,7 @@ from tracker.jit.tracing.trace import TracedRun, static_leaves, trace_call
 from tracker.random.draw_ops import RollbackLog, UnrecordedDraws
 from tracker.support import errstate
 from tracker.support.array_copies import same_bytes
+from tracker.support.pickling import MadeFunction
 from tracker.support.structs import record
 from tracker.tape.lazy import SpeculationFailed
 from tracker.tape.observers import current_observer
@@ -124,6 +125,16 @@ class SlowCall:
         return (*self.args, *self.kwargs.values())
 
 
+class Recipe(NamedTuple):
+    """How pickle makes a derivative again: `build(f, *options)`, with `f` the jitted function of a
+    plain one, or, if that is a derivative, what its own recipe makes."""
+
+    build: Callable[..., Any]
+    options: tuple[Any, ...]
+    function: Callable[..., Any]
+    recipe: Recipe | None
+
+
 class JittedState:
     """The state of a jitted function; see the file's header."""
 
@@ -136,6 +147,7 @@ class JittedState:
         self.traces = TraceCache(function, options, self.groups)
         self.derivatives: dict[Any, Any] = {}
         self.is_derived = False  # a derivative: its results are plain, whatever it reads
+        self.recipe: Recipe | None = None  # of a derivative
         self.argnums: ArgnumsOf = lambda _: ()  # with respect to which arguments
         self.slow_calls = 0
         self.has_warned_of_profiler = False
@@ -264,15 +276,21 @@ class JittedState:
     def derive(
         self,
         key: Any,
-        build: Callable[[Callable[..., Any]], Callable[..., Any]],
+        build: Callable[..., Callable[..., Any]],
+        options: tuple[Any, ...],
         argnums: ArgnumsOf,
     ) -> Any:
-        """The jitted derivative of this function with respect to `argnums`, made once per key."""
+        """The jitted derivative `build(function, *options)` of this function with respect to
+        `argnums`, made once per key."""
         made = self.derivatives.get(key)
         if made is None:
-            derivative = functools.wraps(self.function)(build(self.function))
+            derivative = build(self.function, *options)
+            if type(derivative) is MadeFunction and not derivative.args:
+                derivative = derivative.func
+            derivative = functools.wraps(self.function)(derivative)
             made = self.derivatives[key] = self.make(derivative, self.options)
             made._jitted.is_derived, made._jitted.argnums = True, argnums
+            made._jitted.recipe = Recipe(build, options, self.function, self.recipe)
             made._jitted.traces.transforms = f"{_transform(key)} of {self.traces.transforms}"
         return made
 
