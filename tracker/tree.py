@@ -24,6 +24,7 @@ import numpy as np
 from tracker.errors import UnsupportedError, message
 from tracker.support import instances
 from tracker.support.array_likes import offers_array
+from tracker.support.pickling import made_by, part_of
 from tracker.support.structs import record
 
 __all__ = ["flatten", "leaves", "map", "ravel", "register", "unflatten"]
@@ -545,7 +546,7 @@ def ravel(x: Any) -> tuple[Any, Callable[[Any], Any]]:
             at += size
         return unflatten(structure, out, x)
 
-    return vector, restore
+    return vector, made_by(restore, part_of, functools.partial(ravel, x), 1)
 
 
 def _like(leaf: Any, piece: Any) -> Any:

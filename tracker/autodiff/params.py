@@ -136,6 +136,9 @@ class Grads:
         self.params = params
         self._entries = {id(x): entry for x, entry in zip(params, entries, strict=True)}
 
+    def __reduce__(self) -> Any:
+        return Grads, (self.params, self.values())
+
     def __getitem__(self, x: Any) -> Any:
         if x not in self.params:
             what = f"tracked value of shape {x.shape}" if isinstance(x, Tracked) else repr(x)

@@ -9,11 +9,14 @@ is a `TypeError` at import; the compiler goes by the kind of lowering, never by 
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from tracker.errors import UnsupportedError, message
 from tracker.ir.lowering import Host, Lowering
 from tracker.ir.types import Type
 from tracker.support.structs import record
@@ -61,8 +64,24 @@ class Op:
         """How many operands have rules of their own; None where one rule is for all of them."""
         return None if isinstance(self.vjp, Joint) else len(self.vjp)
 
+    def __reduce__(self) -> Any:
+        if OPS.get(self.name) is not self:
+            raise UnsupportedError(
+                message(
+                    f"{self!r} cannot be pickled: it is a call of Python code that has a rule",
+                    "Pickle the function, and trace it where it is loaded",
+                )
+            )
+        return _op_named, (self.name, _DECLARED_IN[self.name])
+
     def __repr__(self) -> str:
         return f"<op {self.name}>"
+
+
+def _op_named(name: str, module: str) -> Op:
+    """The op that pickle finds; importing the module declares it."""
+    importlib.import_module(module)
+    return OPS[name]
 
 
 def has_effect(op: Op) -> bool:
@@ -71,6 +90,7 @@ def has_effect(op: Op) -> bool:
 
 
 OPS: dict[str, Op] = {}
+_DECLARED_IN: dict[str, str] = {}  # by the name of an op, the module whose import declares it
 NUMPY: dict[Any, Callable[..., Any]] = {}
 METHODS: dict[str, Callable[..., Any]] = {}
 UFUNCS: dict[np.ufunc, Op] = {}  # plain calls of these go straight to the gate
@@ -125,4 +145,8 @@ def define(
     if name in OPS:
         raise ValueError(f"op {name!r} is declared twice")
     OPS[name] = op
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    _DECLARED_IN[name] = frame.f_globals["__name__"]
     return op

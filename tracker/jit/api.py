@@ -33,7 +33,7 @@ from tracker.jit.tracing.gc_pause import infrequent_gc
 from tracker.jit.tracing.placeholder_swap import TRACING_LOCK
 from tracker.jit.tracing.trace import trace_call
 from tracker.random.draw_ops import RollbackLog
-from tracker.support.pickling import found_by_name, reference
+from tracker.support.pickling import found_by_name, reduction
 from tracker.support.shown_text import ShownText
 from tracker.support.weakrefs import WeakIdentityDict
 
@@ -425,12 +425,10 @@ def _reduce(self: Any) -> Any:
     """Pickle a decorated function by its name, a derivative by what it was made of, any other by
     the plain function."""
     state: JittedState = self._jitted
-    name = reference(self, self, sys._getframe(1))
-    if name is not None:
-        return name
     if state.recipe is None:
-        return _make, (state.function, state.options)
-    return _made_again(state.recipe, state.options)
+        return reduction(self, sys._getframe(1), _make, state.function, state.options)
+    make, given = _made_again(state.recipe, state.options)
+    return reduction(self, sys._getframe(1), make, *given)
 
 
 def _made_again(recipe: Recipe, options: JitOptions) -> tuple[Callable[..., Any], tuple[Any, ...]]:

@@ -11,6 +11,7 @@ class's `trainable` fields. `rate` may be a function of the number of steps take
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from tracker import tree
 from tracker.errors import message
 from tracker.ops.declare.arguments import as_array
 from tracker.ops.shape.create import item
+from tracker.support.pickling import made_by, part_of
 from tracker.tape.record import apply, aval_of
 
 Rate = float | Callable[[Any], Any]
@@ -75,7 +77,8 @@ def descent(rate: Rate = 0.1) -> Optimiser:
     >>> update({"w": 1.0}, {"w": 0.5}, init({"w": 1.0}))[0]
     {'w': 0.75}
     """
-    return _optimiser(rate, 0, lambda rate, t, p, g: (p - rate * g, ()))
+    again = functools.partial(descent, rate)
+    return _optimiser(again, rate, 0, lambda rate, t, p, g: (p - rate * g, ()))
 
 
 def momentum(rate: Rate = 0.01, rho: float = 0.9, *, nesterov: bool = False) -> Optimiser:
@@ -116,7 +119,8 @@ def momentum(rate: Rate = 0.01, rho: float = 0.9, *, nesterov: bool = False) -> 
         v = rho * v + g
         return p - rate * (g + rho * v if nesterov else v), (v,)
 
-    return _optimiser(rate, 1, move)
+    again = functools.partial(momentum, rate, rho, nesterov=nesterov)
+    return _optimiser(again, rate, 1, move)
 
 
 def adam(
@@ -204,7 +208,8 @@ def adamw(
         step = (m / (1 - first**t)) / (np.sqrt(v / (1 - second**t)) + eps)
         return (p * (1 - rate * decay) if decay else p) - rate * step, (m, v)
 
-    return _optimiser(rate, 2, move)
+    again = functools.partial(adamw, rate, betas, eps, decay=decay)
+    return _optimiser(again, rate, 2, move)
 
 
 def rmsprop(rate: Rate = 0.01, rho: float = 0.99, eps: float = 1e-8) -> Optimiser:
@@ -234,7 +239,7 @@ def rmsprop(rate: Rate = 0.01, rho: float = 0.99, eps: float = 1e-8) -> Optimise
         v = rho * v + (1 - rho) * _square(g)
         return p - rate * g / (np.sqrt(v) + eps), (v,)
 
-    return _optimiser(rate, 1, move)
+    return _optimiser(functools.partial(rmsprop, rate, rho, eps), rate, 1, move)
 
 
 def _square(g: Any) -> Any:
@@ -245,7 +250,11 @@ def _square(g: Any) -> Any:
 StepFunction = Callable[..., tuple[Any, tuple[Any, ...]]]
 
 
-def _optimiser(rate: Rate, n_means: int, move: StepFunction) -> Optimiser:
+def _optimiser(
+    again: Callable[[], Optimiser], rate: Rate, n_means: int, move: StepFunction
+) -> Optimiser:
+    """The optimiser of a step; pickle makes its functions again by `again`."""
+
     def init(params: Any) -> State:
         leaves, flags, _ = tree.parameter_leaves(params)
         return State(
@@ -287,7 +296,7 @@ def _optimiser(rate: Rate, n_means: int, move: StepFunction) -> Optimiser:
             kept.append(old)
         return tree.unflatten(structure, moved, params), State(step + 1, tuple(kept))
 
-    return Optimiser(init, update)
+    return Optimiser(made_by(init, part_of, again, 0), made_by(update, part_of, again, 1))
 
 
 def _like(new: Any, p: Any) -> Any:

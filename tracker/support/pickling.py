@@ -6,12 +6,13 @@ found by name where it was decorated, and else made again from the function that
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 import inspect
 import sys
 from collections.abc import Callable
-from types import FrameType, MethodType
+from types import FrameType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tracker.errors import UnsupportedError, message
@@ -56,11 +57,37 @@ class MadeFunction(functools.partial[Any]):
             self.__name__ = name
 
     def __reduce__(self) -> Any:
+        return reduction(self, sys._getframe(1), *self.recipe)
+
+    def __copy__(self) -> MadeFunction:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> MadeFunction:
+        """As of a Python function, or of a method, whose object is copied."""
+        if not self.args:
+            return self
         make, of, *given = self.recipe
-        return reference(self, of, sys._getframe(1)) or (make, (of, *given))
+        return make(copy.deepcopy(of, memo), *given)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return repr(MethodType(self.func, *self.args) if self.args else self.func)
+
+
+class LinearMap(MadeFunction):
+    """A pullback or pushforward: `linear_map` makes it."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> Any:
+        what = self.__name__.partition("_of_")[0]
+        raise UnsupportedError(
+            message(
+                f"{self!r} cannot be pickled: it holds what the function has computed at its "
+                "arguments",
+                f"Pickle the function and the arguments, and call tracker.{what}(f, x) where they "
+                "are loaded",
+            )
+        )
 
 
 def made_by(
@@ -82,6 +109,18 @@ def bound_by(method: MethodType, make: Callable[..., Any], of: Any, *given: Any)
     return made
 
 
+def linear_map(function: Callable[..., Any]) -> LinearMap:
+    """The same function, which says how to go on where it is pickled."""
+    made = LinearMap(function)
+    made.recipe = (linear_map, function)
+    return made
+
+
+def part_of(make: Callable[[], Any], at: int) -> Any:
+    """One of the results of a call: the recipe of a function that is made with another one."""
+    return make()[at]
+
+
 def found_by_name(module: str | None, qualname: str) -> Any:
     """What a name stands for in a module now; None if it does not, or the module is not loaded."""
     found: Any = sys.modules.get(module or "")
@@ -90,15 +129,41 @@ def found_by_name(module: str | None, qualname: str) -> Any:
     return found
 
 
-def reference(made: Any, of: Any, pickler: FrameType | None) -> str | None:
-    """The name by which pickle finds what was made of a function, if it was decorated; None if the
-    name stands for something else. Cloudpickle, if it runs in the frame `pickler`, copies what a
-    worker cannot import by value (that of `__main__`, first of all): then so do we."""
-    for named in (made, inspect.unwrap(of)):
-        name = str(getattr(named, "__qualname__", ""))
-        if found_by_name(made.__module__, name) is made:
-            return None if _is_copied(made.__module__, pickler) else name
-    return None
+def reduction(
+    made: Any, pickler: FrameType | None, make: Callable[..., Any], of: Any, *given: Any
+) -> str | tuple[Any, ...]:
+    """What `__reduce__` gives of a function made by `make(of, *given)`: the name by which pickle
+    finds it, if it was decorated, else how to make it again. Cloudpickle, if it runs in the frame
+    `pickler`, copies what a worker cannot import (that of `__main__`, first of all): so do we."""
+    module = made.__module__
+    for each in (made, inspect.unwrap(of)):
+        name = str(getattr(each, "__qualname__", ""))
+        if found_by_name(module, name) is made and not _is_copied(module, pickler):
+            return name
+    if type(of) is FunctionType and not _copies_functions(pickler):
+        _require_name(made, of)
+    return make, (of, *given)
+
+
+def _require_name(made: Any, f: FunctionType) -> None:
+    found = found_by_name(f.__module__, f.__qualname__)
+    if found is not f:
+        why = "is not there" if found is None else f"is another object, {found!r}"
+        raise UnsupportedError(
+            message(
+                f"{made!r} cannot be pickled: pickle finds functions by their names, and "
+                f"{f.__qualname__} of the module {f.__module__} {why}",
+                "Define the function at the top level of a module, under a name of its own, or use "
+                "cloudpickle or joblib, which copy functions",
+            )
+        )
+
+
+def _copies_functions(pickler: FrameType | None) -> bool:
+    """Whether what runs in this frame copies functions that have no name: cloudpickle, dill (which
+    goes by way of pickle's code in Python), or the module `copy`."""
+    name = "" if pickler is None else str(pickler.f_globals.get("__name__", ""))
+    return name in ("pickle", "copy") or "cloudpickle" in name or name.startswith("dill")
 
 
 def _is_copied(module: str, pickler: FrameType | None) -> bool:
@@ -107,8 +172,3 @@ def _is_copied(module: str, pickler: FrameType | None) -> bool:
         return False
     registered = pickler.f_globals.get("list_registry_pickle_by_value", set)()
     return module == "__main__" or any(f"{module}.".startswith(f"{x}.") for x in registered)
-
-
-def refuse_pickling(what: str, instead: str) -> Any:
-    """Raise an error in the place of `__reduce__`."""
-    raise UnsupportedError(message(f"{what} cannot be pickled or copied", instead))

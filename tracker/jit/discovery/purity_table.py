@@ -10,6 +10,7 @@ the result. So do locks.
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import types
 from collections.abc import Iterable
@@ -145,6 +146,10 @@ class VouchedCallables:
         self._codes = {id(code) for x in self._vouched for code in _codes_of(x)}
         self._modules = tuple(x.__name__ for x in self._vouched if isinstance(x, types.ModuleType))
 
+    def __reduce__(self) -> Any:
+        names = [x.__name__ for x in self._vouched if isinstance(x, types.ModuleType)]
+        return _vouched, (names, [x for x in self._vouched if not isinstance(x, types.ModuleType)])
+
     def covers(self, x: Any) -> bool:
         """Whether an object is one of these, or an instance or member of one."""
         if not self._vouched:
@@ -211,6 +216,11 @@ _WRAPPER_ATTRIBUTES = ("_jitted", "function", "__wrapped__", "__func__", "func",
 def _wrapped(x: Any, name: str) -> Any:
     held = getattr(x, name, None)
     return held if callable(held) or name == "_jitted" else None
+
+
+def _vouched(modules: list[str], others: list[Any]) -> VouchedCallables:
+    """What pickle makes, which cannot hold modules."""
+    return VouchedCallables([*map(importlib.import_module, modules), *others])
 
 
 NONE_VOUCHED = VouchedCallables()
