@@ -28,7 +28,7 @@ from tracker.autodiff.forward import forward_sweep
 from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.reverse import reverse_sweep
 from tracker.errors import NotScalarError, UnsupportedError, message
-from tracker.support.pickling import linear_map
+from tracker.support.pickling import holding_residuals
 from tracker.support.shown_text import named_after
 from tracker.tape.reachability import is_history_needed
 from tracker.tape.record import aval_of, value_of
@@ -76,7 +76,7 @@ def pullback(
         outcome, pull, _ = linearize(f, args, kwargs)
     else:
         outcome, pull = compiled
-    return outcome, linear_map(named_after(pull, "pullback", f))
+    return outcome, holding_residuals(named_after(pull, "pullback", f))
 
 
 def _build_pullback(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -248,7 +248,7 @@ def pushforward(f: Callable[..., R], *args: Any) -> tuple[R, Callable[..., R]]:
         def push(*tangents: Any) -> Any:
             return pushed(*_one_per_argument(args, tangents))
 
-    return y, linear_map(named_after(push, "pushforward", f))
+    return y, holding_residuals(named_after(push, "pushforward", f))
 
 
 def _one_per_argument(args: Sequence[Any], tangents: Sequence[Any]) -> Sequence[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -427,22 +428,23 @@ def _reduce(self: Any) -> Any:
     state: JittedState = self._jitted
     if state.recipe is None:
         return reduction(self, sys._getframe(1), _make, state.function, state.options)
-    make, given = _made_again(state.recipe, state.options)
-    return reduction(self, sys._getframe(1), make, *given)
+    return reduction(self, sys._getframe(1), *_made_again(state.recipe, state.options))
 
 
-def _made_again(recipe: Recipe, options: JitOptions) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """How pickle makes a derivative: with the jitted function that was decorated, or another."""
-    function = recipe.function
-    if recipe.recipe is not None:
-        build, given = _made_again(recipe.recipe, options)
-        return recipe.build, (build(*given), *recipe.options)
+def _made_again(recipe: Recipe, options: JitOptions) -> tuple[Any, ...]:
+    """What makes a derivative again, and the arguments for that: first, the jitted function that
+    was decorated, or another one."""
+    function, above = recipe.function, recipe.recipe
     found = found_by_name(
         getattr(function, "__module__", None), getattr(function, "__qualname__", "")
     )
-    if getattr(found, "_jitted", None) is None or found._jitted.function is not function:
-        found = _make(function, options)
-    return recipe.build, (found, *recipe.options)
+    if getattr(getattr(found, "_jitted", None), "function", None) is not function:
+        found = (
+            _make(function, options)
+            if above is None
+            else operator.call(*_made_again(above, options))
+        )
+    return recipe.build, found, *recipe.options
 
 
 def _derive(

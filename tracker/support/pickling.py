@@ -44,9 +44,14 @@ class MadeFunction(functools.partial[Any]):
         recipe: tuple[Any, ...]  # what makes it, and the arguments for that: first, a function
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__signature__":
+            return inspect.signature(self._plain())
         if name == "__wrapped__" and self.args:  # has one argument more
             raise AttributeError(name)
         return getattr(self.func, name)
+
+    def _plain(self) -> Callable[..., Any]:
+        return MethodType(self.func, *self.args) if self.args else self.func
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
@@ -70,11 +75,11 @@ class MadeFunction(functools.partial[Any]):
         return make(copy.deepcopy(of, memo), *given)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        return repr(MethodType(self.func, *self.args) if self.args else self.func)
+        return repr(self._plain())
 
 
-class LinearMap(MadeFunction):
-    """A pullback or pushforward: `linear_map` makes it."""
+class ResidualFunction(MadeFunction):
+    """A pullback or pushforward: `holding_residuals` makes it."""
 
     __slots__ = ()
 
@@ -106,13 +111,14 @@ def bound_by(method: MethodType, make: Callable[..., Any], of: Any, *given: Any)
     """As `made_by`, for the derivative of a method."""
     made = MadeFunction(method.__func__, method.__self__)
     made.recipe = (make, of, *given)
+    made.__doc__ = method.__doc__  # without attributes, another `functools.partial` unwraps it
     return made
 
 
-def linear_map(function: Callable[..., Any]) -> LinearMap:
-    """The same function, which says how to go on where it is pickled."""
-    made = LinearMap(function)
-    made.recipe = (linear_map, function)
+def holding_residuals(function: Callable[..., Any]) -> ResidualFunction:
+    """The same function, which says what to do instead where it is pickled."""
+    made = ResidualFunction(function)
+    made.recipe = (holding_residuals, function)
     return made
 
 

@@ -71,7 +71,7 @@ def test_pickle_and_copy():
         assert made is not wrapped
         assert made(np.ones(3)) == 6.0
     assert pickle.loads(pickle.dumps(jit(math.hypot))) is not None
-    with pytest.raises((pickle.PicklingError, AttributeError)):
+    with pytest.raises(tr.UnsupportedError, match="<jitted function> cannot be pickled"):
         pickle.dumps(jit(lambda x: x))
 
 
@@ -227,7 +227,7 @@ def test_derivatives_of_a_jitted_method(name):
 def test_the_derivative_of_a_method_is_compiled():
     slope = tr.value_and_grad(Scaled().loss)
     slope(np.ones(3))
-    derived = Scaled.loss._jitted.derivatives["method", ("value_and_grad", 0, True)]
+    derived = slope.func
     before = derived.cache_info()
     for _ in range(5):
         slope(np.ones(3))
