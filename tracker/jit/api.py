@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -439,11 +438,8 @@ def _made_again(recipe: Recipe, options: JitOptions) -> tuple[Any, ...]:
         getattr(function, "__module__", None), getattr(function, "__qualname__", "")
     )
     if getattr(getattr(found, "_jitted", None), "function", None) is not function:
-        found = (
-            _make(function, options)
-            if above is None
-            else operator.call(*_made_again(above, options))
-        )
+        make, *given = _made_again(above, options) if above else (_make, function, options)
+        found = make(*given)
     return recipe.build, found, *recipe.options
 
 

@@ -7,7 +7,7 @@
     instances.py      attributes of objects of the user's own classes
     call_names.py     the name of the call that a frame is executing, for messages
     shown_text.py     texts and functions as prompts and notebooks show them
-    pickling.py       how pickle and copy find drop-ins
+    pickling.py       how pickle and copy find drop-ins, and what transforms make
     sequence_slot.py  lets errors of `__float__` through NumPy
     source_lines.py   NumPy's warnings at the user's line
     type_variables.py annotations of public functions

@@ -89,8 +89,9 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
         argnums_of=lambda _: (),
     )
     if compiled is not None:
-        bound = type(compiled) is MethodType
-        return bound_by(compiled, vmap, f, in_axes, out_axes) if bound else compiled
+        if type(compiled) is MethodType:
+            return bound_by(compiled, vmap, f, in_axes, out_axes)
+        return compiled
 
     @functools.wraps(f)
     def mapped(*args: Any, **kwargs: Any) -> Any:
