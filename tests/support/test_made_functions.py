@@ -495,6 +495,13 @@ def test_derivatives_and_traces_go_through_made_functions():
     for _ in range(3):
         assert bits(step(X)) == bits(kept(X)) == bits(X - 0.1 * held(X)[1])
         np.testing.assert_allclose(of_method(X), X - 0.2 * np.cos(X), rtol=1e-12)
+    call = tr.jit(lambda f, w: f(w))
+    model = Model(2.0)
+    for _ in range(4):  # made anew, it is the same method
+        assert bits(call(VAG(model.loss), X)) == bits(VAG(model.loss)(X))
+    info = call.cache_info()
+    call(VAG(model.loss), X)
+    assert call.cache_info() == info and info.traces == 1
     second = tr.jacobian(lambda w: held(w)[1], X)[0]
     np.testing.assert_allclose(second, tr.hessian(loss, X), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(

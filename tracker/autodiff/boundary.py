@@ -26,7 +26,7 @@ from tracker.plain import call_exchanged, exchange_suspended
 from tracker.random.draw_ops import is_numpy_generator, recording_argument
 from tracker.support.array_copies import snapshot
 from tracker.support.array_likes import Refusal, array_from_object, hidden_numbers
-from tracker.support.pickling import MadeFunction
+from tracker.support.pickling import MadeMethod
 from tracker.tape.labels import note_labels
 from tracker.tape.observers import RunningDerivative, current_observer, is_tracing
 from tracker.tape.placeholders import resolve_placeholder
@@ -481,7 +481,7 @@ def compiled_derivative(
 def split_method(f: Any) -> tuple[Any, tuple[Any, ...]]:
     """The function of a method, or of its derivative, and, as a tuple, its object; any other
     function and ()."""
-    if type(f) is MadeFunction and f.args:
+    if type(f) is MadeMethod:
         return f.func, f.args
     return (f.__func__, (f.__self__,)) if type(f) is MethodType else (f, ())
 

@@ -34,9 +34,8 @@ def named(module: str, name: str) -> Any:
 class MadeFunction(functools.partial[Any]):
     """A function that a transform has made of another one; `made_by` makes it.
 
-    It has the name, signature and `__wrapped__` of its `func`, a Python function; or `func` is
-    called with the object of a method before its arguments, and then shows as a bound method. (The
-    base class makes calls as fast as those of a Python function: 30 ns more.)
+    It has the name, signature and `__wrapped__` of its `func`, a Python function. (The base class
+    makes calls as fast as those of a Python function: 30 ns more.)
     """
 
     __slots__ = ("recipe",)  # no part of `__dict__`, which `functools.wraps` copies
@@ -44,14 +43,7 @@ class MadeFunction(functools.partial[Any]):
         recipe: tuple[Any, ...]  # what makes it, and the arguments for that: first, a function
 
     def __getattr__(self, name: str) -> Any:
-        if name == "__signature__":
-            return inspect.signature(self._plain())
-        if name == "__wrapped__" and self.args:  # has one argument more
-            raise AttributeError(name)
-        return getattr(self.func, name)
-
-    def _plain(self) -> Callable[..., Any]:
-        return MethodType(self.func, *self.args) if self.args else self.func
+        return inspect.signature(self.func) if name == "__signature__" else getattr(self.func, name)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
@@ -68,14 +60,35 @@ class MadeFunction(functools.partial[Any]):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> MadeFunction:
-        """As of a Python function, or of a method, whose object is copied."""
-        if not self.args:
-            return self
+        return self
+
+    def __repr__(self) -> str:
+        return repr(self.func)
+
+
+class MadeMethod(MadeFunction):
+    """The derivative of a method: `func` is called with the object; `bound_by` makes it."""
+
+    __slots__ = ()
+
+    @property
+    def method(self) -> MethodType:
+        return MethodType(self.func, *self.args)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__wrapped__":  # has one argument more
+            raise AttributeError(name)
+        return (
+            inspect.signature(self.method) if name == "__signature__" else getattr(self.func, name)
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> MadeFunction:
+        """That of a copy of the object, as of any method."""
         make, of, *given = self.recipe
         return make(copy.deepcopy(of, memo), *given)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        return repr(self._plain())
+        return repr(self.method)
 
 
 class ResidualFunction(MadeFunction):
@@ -107,9 +120,9 @@ def made_by(
     return made
 
 
-def bound_by(method: MethodType, make: Callable[..., Any], of: Any, *given: Any) -> MadeFunction:
+def bound_by(method: MethodType, make: Callable[..., Any], of: Any, *given: Any) -> MadeMethod:
     """As `made_by`, for the derivative of a method."""
-    made = MadeFunction(method.__func__, method.__self__)
+    made = MadeMethod(method.__func__, method.__self__)
     made.recipe = (make, of, *given)
     made.__doc__ = method.__doc__  # without attributes, another `functools.partial` unwraps it
     return made

@@ -319,8 +319,8 @@ class _Walker:
             self.objects.append(x)  # it has attributes, like a function
         elif isinstance(x, types.FunctionType):
             self._visit_function(x)
-        elif isinstance(x, MadeFunction) and not x.args:
-            self.reach(x.func)
+        elif isinstance(x, MadeFunction):
+            self._reach_all((x.func, *x.args))
         elif isinstance(x, _BOUND_METHODS) and (
             isinstance(x.__self__, _BUILTIN_CONTAINERS) or is_opaque(x.__self__)
         ):

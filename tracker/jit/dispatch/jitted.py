@@ -285,7 +285,7 @@ class JittedState:
         made = self.derivatives.get(key)
         if made is None:
             derivative = build(self.function, *options)
-            if type(derivative) is MadeFunction and not derivative.args:
+            if type(derivative) is MadeFunction:
                 derivative = derivative.func
             derivative = functools.wraps(self.function)(derivative)
             made = self.derivatives[key] = self.make(derivative, self.options)

@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from tracker.support.pickling import MadeMethod
+
 PYTHON_SCALARS: dict[type, np.dtype[Any]] = {
     float: np.dtype(np.float64),
     int: np.dtype(np.int64),
@@ -143,7 +145,7 @@ class StructuralKey:
 
     def __init__(self, x: Any) -> None:
         self.cls: type = type(x)
-        is_method = self.cls is types.MethodType
+        is_method = self.cls in _METHODS
         self.parts: tuple[Any, ...] = tuple(
             [
                 StructuralKey(i)
@@ -183,6 +185,7 @@ class StructuralKey:
         )
 
 
+_METHODS = (types.MethodType, MadeMethod)
 _HASHED_PARTS = 16  # parts that count for a hash
 
 
@@ -228,6 +231,8 @@ def _array_contents(x: Any) -> tuple[Any, ...]:
 
 def _parts_of(x: Any) -> tuple[Any, ...]:
     cls = type(x)
+    if cls is MadeMethod:
+        return x.func, *x.args
     if cls is types.MethodType:
         return x.__func__, x.__self__
     if is_value_class(cls):
@@ -272,10 +277,7 @@ def _is_unsupported_array(x: Any) -> bool:
 def has_structural_key(x: Any) -> bool:
     """Whether an object is compared by its parts, not by identity."""
     return (
-        type(x) is types.MethodType
-        or is_mutable_leaf(x)
-        or is_value_class(type(x))
-        or type(x) is frozenset
+        type(x) in _METHODS or is_mutable_leaf(x) or is_value_class(type(x)) or type(x) is frozenset
     )
 
 
