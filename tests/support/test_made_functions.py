@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import tracker as tr
-from tracker import optim, tree
+from tracker import distributed, implicit, optim, tree
 from tracker.support.pickling import MadeFunction
 
 X = np.linspace(-1.0, 1.0, 5)
@@ -94,6 +94,14 @@ def lookup(x):
     return os.getpid() * x
 
 
+def parabola(x, a):
+    return x**2 - a
+
+
+def babylonian(a):
+    return functools.reduce(lambda x, _: (x + a / x) / 2, range(20), 1.0)
+
+
 class Point(NamedTuple):
     x: object
     y: object
@@ -149,6 +157,7 @@ MADE = {
     "partial": (functools.partial(VAG(loss), X),),
     "partial of a method": (functools.partial(VAG(Model(3.0).loss), X),),
     "partial of a transform": (functools.partial(tr.hessian, jitted), X),
+    "root": (implicit.root(parabola, babylonian, solve="dense"), 2.0),
     "structure": (tree.ravel({"w": X, "b": 3.0, "n": 2})[1], np.arange(6.0)),
 }
 
@@ -446,6 +455,13 @@ def test_what_cannot_be_pickled_says_what_to_do(make, words):
     for protocol in (2, pickle.HIGHEST_PROTOCOL):
         with pytest.raises(tr.UnsupportedError, match=words):
             pickle.dumps(make(), protocol)
+
+
+def test_a_sharded_derivative_holds_its_workers():
+    words = r"holds its workers\. Send the loss and the shards"
+    step = distributed.value_and_grad(lambda w, shard: np.sum(w * shard), [X, X])
+    with step, pytest.raises(tr.UnsupportedError, match=words):
+        pickle.dumps(step)
 
 
 def test_linear_maps_are_copied_like_functions():

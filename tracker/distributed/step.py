@@ -11,6 +11,7 @@ from tracker.config import current
 from tracker.distributed.engines import make_engine
 from tracker.distributed.partial_sums import Nodes, merge, total
 from tracker.distributed.worker import Request
+from tracker.errors import UnsupportedError, message
 
 _MAX_GATHERED = 8  # partial sums, each as large as the gradient
 
@@ -45,6 +46,14 @@ class ShardedDerivative:
     def hvp(self, params: Any, v: Any, *args: Any) -> Any:
         """The Hessian of the summed loss at `params` times `v`, in the structure of `params`."""
         return self._sum("hvp", (params, v, *args))
+
+    def __reduce__(self) -> Any:
+        raise UnsupportedError(
+            message(
+                "a sharded derivative cannot be pickled: it holds its workers",
+                "Send the loss and the shards, and call tracker.distributed.value_and_grad there",
+            )
+        )
 
     def close(self) -> None:
         """Let the workers and their shards go."""

@@ -8,6 +8,7 @@ anything: it is called with plain numbers, and only what it returns counts. May 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from tracker.autodiff.gradients import gradient
 from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.errors import NotTrackedError, RuleError, message
 from tracker.implicit.solution import DENSE_SIZE, implicit_solution
+from tracker.support.pickling import made_by
 from tracker.support.shown_text import named_after
 from tracker.tape.observers import ObserversSuspended, is_tracing
 from tracker.tape.record import value_of, wrap
@@ -91,7 +93,7 @@ def root(
     def residual(x: Any, theta: Any, restore: Function) -> Any:
         return _vector(optimality(restore(x), theta))
 
-    return _differentiable(residual, solver, optimality, solve or "gmres", solve, tol)
+    return _differentiable(root, residual, solver, optimality, solve or "gmres", solve, tol)
 
 
 def fixed_point(
@@ -130,7 +132,7 @@ def fixed_point(
         y = _vector(g(restore(x), theta))
         return y - x if np.shape(y) == np.shape(x) else y
 
-    return _differentiable(residual, solver, g, solve or "gmres", solve, tol)
+    return _differentiable(fixed_point, residual, solver, g, solve or "gmres", solve, tol)
 
 
 def minimum(
@@ -172,10 +174,11 @@ def minimum(
     def residual(x: Any, theta: Any, restore: Function) -> Any:
         return gradient(lambda x: f(restore(x), theta), x)[0]
 
-    return _differentiable(residual, solver, f, solve or "cg", solve, tol)
+    return _differentiable(minimum, residual, solver, f, solve or "cg", solve, tol)
 
 
 def _differentiable(
+    make: Function,
     residual: Function,
     solver: Function,
     condition: Function,
@@ -183,7 +186,8 @@ def _differentiable(
     solve: str | None,
     tol: float,
 ) -> Function:
-    """The solver as a function with derivatives; the residual is one of vectors."""
+    """The solver as the function with derivatives that `make` gives; the residual is one of
+    vectors."""
     if solve is not None and solve not in _METHODS:
         raise ValueError(
             message(f"solve={solve!r} names no way to solve", f"Give one of {_METHODS}, or None")
@@ -211,7 +215,8 @@ def _differentiable(
 
         return restore(implicit_solution(equation, x, name, method, tol))
 
-    return named_after(solution, "implicit", solver)
+    again = functools.partial(make, solve=solve, tol=tol)
+    return made_by(named_after(solution, "implicit", solver), again, condition, solver)
 
 
 def _own_handle(x: Any) -> Any:
