@@ -552,8 +552,10 @@ def ravel(x: Any) -> tuple[Any, Callable[[Any], Any]]:
 def _like(leaf: Any, piece: Any) -> Any:
     """A part of a vector with the class and dtype of a float leaf; integers may become floats."""
     plain = type(piece) is np.ndarray
-    if issubclass(type(leaf), (float, complex)) and not isinstance(leaf, np.generic):
-        return type(leaf)(piece[()]) if plain and piece.dtype.kind != "c" else piece[()]
+    if isinstance(leaf, (float, complex)) and not isinstance(leaf, np.generic):
+        if _is_complex(piece):
+            return piece[()]
+        return leaf.__class__(piece[()]) if plain else piece.item()  # tracked values have `item`
     kind = leaf.dtype if hasattr(leaf, "dtype") else piece.dtype
     if kind.kind in "fc" and kind != piece.dtype and not (kind.kind == "f" and _is_complex(piece)):
         piece = piece.astype(kind)

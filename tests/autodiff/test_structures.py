@@ -195,6 +195,17 @@ def test_ravel():
     assert tree.ravel([])[0].shape == (0,)
 
 
+def test_ravel_restores_python_numbers_everywhere():
+    def doubled(p):
+        vector, restore = tree.ravel(p)
+        return restore(vector * 2)
+
+    given = {"a": 1.5, "b": np.float64(0.5), "c": V}
+    for found in (doubled(given), jit(doubled)(given), pullback(doubled, given)[0]):
+        assert (type(found["a"]), type(found["b"])) == (float, np.float64)
+        assert (found["a"], found["b"], found["c"].tolist()) == (3.0, 1.0, [2.0, 4.0])
+
+
 def test_results_of_scipy():
     """Named tuples without `_make`, and attributes beside their elements."""
     x = np.array([1.0, 3.0, 2.0, 5.0, 4.0])

@@ -221,3 +221,14 @@ def test_refused(text):
     error, call = REFUSED[text]
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize("solve", [lbfgs, *LEAST_SQUARES])
+def test_the_whole_optimisation_of_a_jitted_function_is_one_program(solve):
+    f = jit(lambda x, k: np.sum((x - k) ** 2))
+    found = [solve(f, np.zeros(3), k, maxiter=30) for k in (1.0, 2.0, 3.0)]
+    for k, result in enumerate(found, 1):
+        assert result.success
+        np.testing.assert_allclose(result.x, k, atol=1e-3)
+    (derived,) = f._jitted.derivatives.values()
+    assert repr(derived).startswith(f"<{solve.__name__} of jitted")

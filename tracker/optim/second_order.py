@@ -1,19 +1,21 @@
 """Optimisers that use curvature: `lbfgs` for a scalar, `gauss_newton` and `levenberg_marquardt` for
 sums of squares, over structures of parameters.
 
-They need no SciPy. Their loops are `while_loop`s: called inside a jitted function, a whole
-optimisation is compiled. No matrix is made: the curvature of sums of squares is that of products
-with the Jacobian and its transpose, by conjugate gradients.
+They need no SciPy. Their loops are `while_loop`s: of a jitted function, and inside of one, the
+whole optimisation is compiled. No matrix is made: the curvature of sums of squares is that of
+products with the Jacobian and its transpose, by conjugate gradients.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from tracker import tree
+from tracker.autodiff.boundary import compiled_derivative
 from tracker.autodiff.pullbacks import pullback, pushforward
 from tracker.control import while_loop
 from tracker.errors import NonFiniteError, NotScalarError, message
@@ -23,6 +25,7 @@ from tracker.optim.objective import Objective
 _LEAST_DECREASE, _LEAST_CURVATURE = 1e-4, 0.9  # of a line search: the conditions of Wolfe
 _MOST_TRIALS = 40  # of a line search
 _CG_TOLERANCE = 1e-8
+_F = TypeVar("_F", bound=Callable[..., Any])
 _RUNNING, _SMALL_GRADIENT, _SMALL_DECREASE, _STUCK = range(4)
 _MESSAGES = {
     _RUNNING: "maxiter steps were made, and the gradient is still larger than gtol",
@@ -30,6 +33,24 @@ _MESSAGES = {
     _SMALL_DECREASE: "the last step lowered the value by at most ftol, relatively",
     _STUCK: "no step along the direction of descent lowers the value",
 }
+
+
+def _compiled_if_jitted(optimise: _F) -> _F:
+    """Decorator: of a jitted function, compile the optimisation as derivatives are."""
+
+    @functools.wraps(optimise)
+    def run(f: Callable[..., Any], x0: Any, *args: Any, **options: Any) -> Any:
+        key = optimise.__name__, *sorted(options.items())
+        compiled = compiled_derivative(f, key, _optimisation, optimise, options)
+        return optimise(f, x0, *args, **options) if compiled is None else compiled(x0, *args)
+
+    return cast(_F, run)
+
+
+def _optimisation(
+    f: Callable[..., Any], optimise: Callable[..., Any], options: dict[str, Any]
+) -> Callable[..., Any]:
+    return lambda x0, *args: optimise(f, x0, *args, **options)
 
 
 class OptimizeResult(NamedTuple):
@@ -56,6 +77,7 @@ class OptimizeResult(NamedTuple):
     message: str
 
 
+@_compiled_if_jitted
 def lbfgs(
     f: Callable[..., Any],
     x0: Any,
@@ -70,8 +92,8 @@ def lbfgs(
     Parameters
     ----------
     f : callable
-        Of the parameters and `args`; its result is a real scalar. If it is jitted, value and
-        gradient run compiled.
+        Of the parameters and `args`; its result is a real scalar. If it is jitted, the whole
+        optimisation is compiled.
     x0
         The start: a number, an array, or any structure. Integers, bools and text inside structures
         stay as they are, and what is not `trainable`.
@@ -205,6 +227,7 @@ def _line_search(
 # Sums of squares ----------------------------------------------------------------------------------
 
 
+@_compiled_if_jitted
 def gauss_newton(
     residuals: Callable[..., Any],
     x0: Any,
@@ -218,7 +241,8 @@ def gauss_newton(
     Parameters
     ----------
     residuals : callable
-        Of the parameters and `args`; gives an array, a number or a structure of them.
+        Of the parameters and `args`; gives an array, a number or a structure of them. If it is
+        jitted, the whole optimisation is compiled.
     x0, *args
         As for `lbfgs`.
     maxiter : int
@@ -278,6 +302,7 @@ def gauss_newton(
     return _result(model, x, value, count, status)
 
 
+@_compiled_if_jitted
 def levenberg_marquardt(
     residuals: Callable[..., Any],
     x0: Any,
