@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import inspect
+import pickle
 import pydoc
 import subprocess
 import sys
@@ -73,6 +74,17 @@ def test_modules_show_what_is_public(name):
     module = importlib.import_module(f"tracker.{name}")
     assert dir(module) == sorted(module.__all__)
     assert all(hasattr(module, each) for each in module.__all__)
+
+
+_WITH_FUNCTIONS = ["debug", "nn", "optim", "sparse", "special", "testing", "tree"]
+
+
+@pytest.mark.parametrize("module", [tracker, *(getattr(tracker, n) for n in _WITH_FUNCTIONS)])
+def test_public_functions_are_pickled_by_name(module):
+    for name in set(dir(module)) - {"__version__", *MODULES}:
+        x = getattr(module, name)
+        if callable(x):
+            assert pickle.loads(pickle.dumps(x)) is x, name
 
 
 @pytest.mark.parametrize("module, theirs", [

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.special as sc
 
 from tracker.special._elementary import _with_partials
+from tracker.support.pickling import at_home
 
 ROOT_2 = math.sqrt(2.0)
 
@@ -72,12 +73,21 @@ def cosint(x: Any) -> Any:
     return sc.sici(x)[1]
 
 
-def _part(f: Callable[..., Any], at: int) -> Callable[[Any], Any]:
-    return lambda x: f(x)[at]
+def _parts(f: Callable[..., Any], *names: str) -> list[Callable[[Any], Any]]:
+    """The results of a function one by one, as functions of these names."""
+
+    def part(at: int) -> Callable[[Any], Any]:
+        return lambda x: f(x)[at]
+
+    return [at_home(part(at), __name__, name) for at, name in enumerate(names)]
 
 
-airyai, airyaiprime, airybi, airybiprime = (_part(sc.airy, at) for at in range(4))
-airyaix, airyaiprimex, airybix, airybiprimex = (_part(sc.airye, at) for at in range(4))
+airyai, airyaiprime, airybi, airybiprime = _parts(
+    sc.airy, "airyai", "airyaiprime", "airybi", "airybiprime"
+)
+airyaix, airyaiprimex, airybix, airybiprimex = _parts(
+    sc.airye, "airyaix", "airyaiprimex", "airybix", "airybiprimex"
+)
 besseli, besselj, besselk, bessely = sc.iv, sc.jv, sc.kv, sc.yv
 besselix, besseljx, besselkx, besselyx = sc.ive, sc.jve, sc.kve, sc.yve
 
