@@ -19,7 +19,16 @@ from tracker.debug.tape import TapeText, format_equation, recorded_values, type_
 from tracker.errors import UnsupportedError, message
 from tracker.ir.graph import Eqn, Function, Guard, Var, operands_of
 from tracker.ir.literals import print_type, print_value
-from tracker.jit import Callback, HostCall, Plan, newest_trace, partition, planned, trace
+from tracker.jit import (
+    Callback,
+    HostCall,
+    Plan,
+    is_jitted,
+    newest_trace,
+    partition,
+    planned,
+    trace,
+)
 from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import CLOSED, Value
 
@@ -112,8 +121,8 @@ def _graph_of(what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Graph
         return _tape_graph(what)
     if isinstance(what, Function):
         return _function_graph(what)
-    if hasattr(what, "_jitted"):
-        function, bound = split_method(what)
+    function, bound = split_method(what)
+    if is_jitted(function):
         found = newest_trace(function, (*bound, *args) if args else (), kwargs)
         return _plan_graph(found, function.__name__)
     if callable(what):

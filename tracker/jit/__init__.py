@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tracker.jit.api import newest_trace as newest_trace
     from tracker.jit.api import trace as trace
     from tracker.jit.api import visible_calls as visible_calls
+    from tracker.jit.discovery.inspection import is_jitted as is_jitted
     from tracker.jit.kernels.python_callbacks import Callback as Callback
     from tracker.jit.pipeline.executor import compile_values as compile_values
     from tracker.jit.pipeline.loop_carried import planned as planned
@@ -42,6 +43,7 @@ _OFFERED = {  # to `control`, `debug`, `distributed`, `sparse`; imported at the 
     "Plan": "schedule.plan_data",
     "compile_values": "pipeline.executor",
     "in_python": "api",
+    "is_jitted": "discovery.inspection",
     "jit": "api",
     "limit_threads": "runtime.blas",
     "newest_trace": "api",

@@ -22,6 +22,7 @@ from tracker.errors import CompileError, UnsupportedError, message, warn
 from tracker.ir.graph import DrawnFunction, Function
 from tracker.jit.discovery.identity_checks import check_identity
 from tracker.jit.discovery.impure_calls import PROFILER_IN_USE, is_profiler_in_use
+from tracker.jit.discovery.inspection import is_jitted
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
 from tracker.jit.dispatch.jitted import JittedState, Recipe, plain_function
 from tracker.jit.dispatch.saved_state import SavedState
@@ -196,6 +197,7 @@ def _static_arguments(f: Callable[..., Any], given: list[int | str]) -> frozense
 
 
 def _make(f: Callable[..., Any], options: JitOptions) -> Any:
+    f = plain_function(f)  # of a jitted one
     state = JittedState(f, options)
     state.make = _make
     why = why_unavailable()
@@ -207,9 +209,9 @@ def _make(f: Callable[..., Any], options: JitOptions) -> Any:
 
         made = native.new_callable(cls, state.call_slow)
         state.traces.native = weakref.ref(made)
-        made._jitted = state
         _LIVE[made] = True
     functools.update_wrapper(made, f)
+    made._jitted = state  # after the attributes of `f`: it may wrap another jitted function
     return made
 
 
@@ -425,22 +427,33 @@ def _reduce(self: Any) -> Any:
     """Pickle a decorated function by its name, a derivative by what it was made of, any other by
     the plain function."""
     state: JittedState = self._jitted
+    again: tuple[Any, ...]
     if state.recipe is None:
-        return reduction(self, sys._getframe(1), _make, state.function, state.options)
-    return reduction(self, sys._getframe(1), *_made_again(state.recipe, state.options))
+        of = _as_decorated(state.function)
+        again = _make, state.function if of is self else of, state.options
+    else:
+        again = _made_again(state.recipe, state.options)
+    return reduction(self, sys._getframe(1), *again)
 
 
 def _made_again(recipe: Recipe, options: JitOptions) -> tuple[Any, ...]:
     """What makes a derivative again, and the arguments for that: first, the jitted function that
     was decorated, or another one."""
-    function, above = recipe.function, recipe.recipe
+    of = _as_decorated(recipe.function)
+    if of is recipe.function or of._jitted.options is not options:
+        above = recipe.recipe
+        make, *given = _made_again(above, options) if above else (_make, of, options)
+        of = make(*given)
+    return recipe.build, of, *recipe.options
+
+
+def _as_decorated(function: Callable[..., Any]) -> Any:
+    """The jitted function that has the name of this plain one, of which it is; else the plain one,
+    which pickle may find."""
     found = found_by_name(
         getattr(function, "__module__", None), getattr(function, "__qualname__", "")
     )
-    if getattr(getattr(found, "_jitted", None), "function", None) is not function:
-        make, *given = _made_again(above, options) if above else (_make, function, options)
-        found = make(*given)
-    return recipe.build, found, *recipe.options
+    return found if is_jitted(found) and found._jitted.function is function else function
 
 
 def _derive(
@@ -475,6 +488,7 @@ _METHODS: dict[str, Any] = {
     "profile": _profile,
     "cache_info": _cache_info,
     "clear_cache": _clear_cache,
+    "_jitted": None,  # of an instance, its state
     "_tracker_attempt": _rollback_log,
     "_tracker_derive": _derive,
     "_tracker_reading": _saved_state,

@@ -245,7 +245,7 @@ def test_traces_exports_and_pictures_of_a_jitted_method(tmp_path):
 
 def test_cloudpickle_takes_functions_of_a_script_by_value(monkeypatch):
     """A worker's `__main__` is another: joblib and Dask send what is in it as it is."""
-    made = jit(decorated.__wrapped__)
+    made = jit(plain)
     made.__module__, made.__qualname__ = "__main__", "of_the_script"
     monkeypatch.setattr(sys.modules["__main__"], "of_the_script", made, raising=False)
     space = {"__name__": "joblib.externals.cloudpickle.cloudpickle"}
@@ -255,3 +255,37 @@ def test_cloudpickle_takes_functions_of_a_script_by_value(monkeypatch):
     assert_same(make(function, options)(2.0), made(2.0))
     assert made.__reduce_ex__(4) == "of_the_script"
     assert space["reduced"](decorated) == "decorated"
+
+
+def test_a_jitted_function_is_jitted_anew_with_other_options():
+    again, of_method = jit(decorated, strict=True, max_traces=3), jit(Scaled().loss)
+    model, x = Scaled(), np.ones(3)
+    for made, plain in ((again, decorated), (of_method, model.loss)):
+        for _ in range(2):
+            assert made(x) == plain(x)
+        assert made.cache_info().traces == 1
+        assert_same(tr.value_and_grad(made)(x), tr.value_and_grad(plain)(x))
+        assert_same(pickle.loads(pickle.dumps(made))(x), plain(x))
+    assert decorated is not again
+    for made in (again, tr.value_and_grad(again), tr.vmap(tr.value_and_grad(again))):
+        options = pickle.loads(pickle.dumps(made))._jitted.options
+        assert options.strict and options.max_traces == 3
+    assert pickle.loads(pickle.dumps(tr.value_and_grad(decorated))) is tr.value_and_grad(decorated)
+
+
+@functools.wraps(decorated)
+def twice_decorated(x):
+    return 2.0 * decorated(x)
+
+
+def test_a_function_that_wraps_a_jitted_one_is_itself(tmp_path):
+    """`functools.wraps` copies attributes."""
+    x = np.ones(3)
+    fast = jit(twice_decorated)
+    for _ in range(2):
+        assert fast(x) == twice_decorated(x) == 6.0
+        assert_same(tr.value_and_grad(fast)(x), tr.value_and_grad(twice_decorated)(x))
+    assert fast.cache_info().traces >= 1 and decorated._jitted is not fast._jitted
+    assert "multiply" in str(tr.trace(twice_decorated, x)).splitlines()[-3]
+    picture = tr.debug.draw(twice_decorated, tmp_path / "picture", x).read_text()
+    assert picture == tr.debug.draw(tr.trace(fast, x), tmp_path / "other", x).read_text()

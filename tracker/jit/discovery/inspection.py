@@ -40,7 +40,8 @@ def package_of(function: Any) -> str:
 
 
 def is_jitted(x: Any) -> bool:
-    return hasattr(type(x), "_tracker_derive")
+    """Whether `jit` has made it; `functools.wraps` copies the attribute to other functions."""
+    return hasattr(type(x), "_jitted")
 
 
 def may_hold_user_attributes(x: Any) -> bool:

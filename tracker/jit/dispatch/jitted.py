@@ -32,6 +32,7 @@ from tracker.config import current
 from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError, warn
 from tracker.jit.discovery.discovery import CapturedState, find_captured_state, with_constant_arrays
 from tracker.jit.discovery.impure_calls import PROFILER_IN_USE, is_profiler_in_use
+from tracker.jit.discovery.inspection import is_jitted
 from tracker.jit.discovery.opaque_objects import is_opaque
 from tracker.jit.dispatch import relayout
 from tracker.jit.dispatch.interpreter import is_faster_untraced
@@ -731,7 +732,7 @@ def _is_untraceable(error: BaseException | None) -> bool:
 def plain_function(f: Callable[..., Any]) -> Callable[..., Any]:
     """The plain function of a jitted one, bound to the same object; others unchanged."""
     function, bound = split_method(f)
-    state = getattr(function, "_jitted", None)
-    if state is None:
+    if not is_jitted(function):
         return f
-    return MethodType(state.function, *bound) if bound else state.function
+    plain: Callable[..., Any] = function._jitted.function
+    return MethodType(plain, *bound) if bound else plain
