@@ -1,6 +1,8 @@
 """Objects of SciPy's and NumPy's that plain code has made before a derivative or a trace runs."""
 
+import copy
 import gc
+import pickle
 import weakref
 
 import numpy as np
@@ -13,7 +15,7 @@ from scipy.spatial.transform import Rotation, Slerp
 import tracker.scipy.interpolate
 import tracker.scipy.sparse.linalg
 import tracker.scipy.spatial
-import tracker.scipy.stats  # noqa: F401
+import tracker.scipy.stats
 from tracker import gradient, jit, value_and_grad
 
 X = np.linspace(0.0, 3.0, 7)
@@ -21,6 +23,7 @@ Y = np.sin(X)
 POINTS = np.random.default_rng(0).normal(size=(12, 2))
 VALUES = POINTS[:, 0] ** 2 + POINTS[:, 1]
 T = np.array([0.4, 1.1, 1.7])
+ours = tracker.scipy
 P = np.array([[0.1, 0.2], [0.3, 0.05]])
 MATRIX = sparse.csc_matrix(np.eye(3) * 2 + np.diag([1.0, 1.0], 1))
 COVARIANCE = [[1.0, 0.3], [0.3, 2.0]]
@@ -169,6 +172,14 @@ OBJECTS = {
 }
 
 
+def can_be_pickled(x):
+    try:
+        pickle.dumps(x)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
+    return x is not None
+
+
 @pytest.mark.parametrize("name", OBJECTS)
 def test_objects_made_before(name):
     made, call, at = OBJECTS[name]
@@ -190,6 +201,60 @@ def assert_right(f, at):
         value, slope = g(at)
         np.testing.assert_allclose(value, f(at), rtol=1e-12)
         np.testing.assert_allclose(slope, want, rtol=1e-6, atol=1e-7)
+
+
+def pickled(x):
+    return pickle.loads(pickle.dumps(x))
+
+
+@pytest.mark.parametrize("again", [pickled, copy.deepcopy])
+@pytest.mark.parametrize("name", [name for name, row in OBJECTS.items() if can_be_pickled(row[0])])
+def test_copies_that_are_made_in_a_derivative_follow_it(name, again):
+    made, call, at = OBJECTS[name]
+    value, slope = value_and_grad(lambda t: call(again(made), t))(at)
+    expected, its_slope = value_and_grad(lambda t: call(made, t))(at)
+    np.testing.assert_array_equal(value, expected)
+    np.testing.assert_array_equal(slope, its_slope)
+
+
+OF_OURS = {
+    "fitpack": (ours.interpolate.UnivariateSpline(X, Y), T),
+    "its derivative": (ours.interpolate.UnivariateSpline(X, Y, k=4).derivative(), T),
+    "polynomials": (ours.interpolate.PPoly(np.ones((2, 3)), np.arange(4.0)), T),
+    "interp1d": (ours.interpolate.interp1d(X, Y, "quadratic", fill_value="extrapolate"), T),
+    "grid": (ours.interpolate.RegularGridInterpolator((X, X[::-1]), np.outer(Y, X)), P),
+    "radial": (ours.interpolate.RBFInterpolator(POINTS, VALUES, kernel="cubic"), P),
+    "smooth surface": (
+        ours.interpolate.SmoothBivariateSpline(*POINTS.T, VALUES, kx=1, ky=1).ev,
+        *P,
+    ),
+    "tree": (ours.spatial.KDTree(POINTS).query, P),
+    "triangulation": (ours.spatial.Delaunay(POINTS).find_simplex, P),
+}
+
+
+@pytest.mark.parametrize("again", [pickled, copy.deepcopy])
+@pytest.mark.parametrize("name", OF_OURS)
+def test_copies_of_objects_of_our_own_classes(name, again):
+    """As SciPy's objects, they can be pickled; the copies take tracked arguments."""
+    made, *at = OF_OURS[name]
+    copied = again(made)
+    for y, want in zip(*map(np.atleast_1d, (copied(*at), made(*at))), strict=True):
+        np.testing.assert_array_equal(y, want)
+
+    def total(use):
+        return lambda *at: np.sum(at[0]) + sum(map(np.sum, np.atleast_1d(use(*at))))
+
+    for x, want in zip(gradient(total(copied), *at), gradient(total(made), *at), strict=True):
+        np.testing.assert_array_equal(x, want)
+
+
+def test_our_classes_are_pickled_by_name():
+    for module in (ours.interpolate, ours.spatial):
+        for name in module.__all__ if hasattr(module, "__all__") else dir(module):
+            x = getattr(module, name)
+            if isinstance(x, type):
+                assert pickled(x) is x, name
 
 
 def test_objects_that_are_attributes_arguments_and_made_inside():

@@ -78,6 +78,9 @@ class ScipyObject:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._method("__call__", self._theirs())(*args, **kwargs)
 
+    def __reduce__(self) -> Any:
+        return _kept, (self._theirs(), self._make)
+
     def __mul__(self, other: Any) -> Any:
         return self._method("__mul__", self._theirs())(other)
 
@@ -85,14 +88,20 @@ class ScipyObject:
         return self._method("__matmul__", self._theirs())(other)
 
     def _method(self, name: str, theirs: Any) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if is_tracked(*args, *kwargs.values()):
-                ours = getattr(self._make(theirs), name, None)
-                if ours is not None:
-                    return ours(*args, **kwargs)
-            return drop_in_of_result(getattr(theirs, name)(*args, **kwargs))
+        return functools.partial(_call_method, self._make, theirs, name)
 
-        return call
+
+def _call_method(make: Maker, theirs: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
+    if is_tracked(*args, *kwargs.values()):
+        ours = getattr(make(theirs), name, None)
+        if ours is not None:
+            return ours(*args, **kwargs)
+    return drop_in_of_result(getattr(theirs, name)(*args, **kwargs))
+
+
+def _kept(theirs: Any, make: Maker) -> ScipyObject:
+    """What stands for an object of SciPy's that nothing else keeps alive."""
+    return ScipyObject(lambda: theirs, make)
 
 
 @functools.cache
@@ -109,7 +118,7 @@ def _class_of_both(cls: Any) -> Any:
 def drop_in_of_result(y: Any) -> Any:
     """The drop-in for an object that SciPy has just made, which it keeps alive."""
     found = object_drop_in(y)
-    return ScipyObject(lambda: y, found._make) if type(found) is ScipyObject else found
+    return _kept(y, found._make) if type(found) is ScipyObject else found
 
 
 def constructors(module: types.ModuleType, known: Collection[str]) -> dict[str, Any]:
@@ -123,7 +132,9 @@ def constructors(module: types.ModuleType, known: Collection[str]) -> dict[str, 
             and name not in known
             and not _MAKERS.keys().isdisjoint(cls.__mro__)
         ):
-            found[name] = _Constructor(name, (), {"_theirs": cls, "__doc__": cls.__doc__})
+            home = f"tracker.{module.__name__}"
+            space = {"_theirs": cls, "__doc__": cls.__doc__, "__module__": home}
+            found[name] = _Constructor(name, (), space)
     return found
 
 

@@ -50,6 +50,9 @@ class RegularGridInterpolator:
             )
         self.values = np.flip(self.values, tuple(decreasing))
 
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return self.grid, self.values, self.method
+
     @staticmethod
     def _check_method(method: str) -> None:
         if method not in ("linear", "nearest"):

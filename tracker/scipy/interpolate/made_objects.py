@@ -18,7 +18,6 @@ from tracker.scipy.interpolate.grid import RegularGridInterpolator
 from tracker.scipy.interpolate.one_dimensional import interp1d
 from tracker.scipy.interpolate.point_value import is_one_op, value_at
 from tracker.scipy.interpolate.scattered import (
-    KERNELS,
     LinearNDInterpolator,
     NearestNDInterpolator,
     RBFInterpolator,
@@ -207,6 +206,6 @@ def _radial(theirs: Any) -> Any:
     if theirs.neighbors is not None:
         raise no_derivative_rule("RBFInterpolator with neighbors=", "Leave it out")
     own = {f"_{name}": getattr(theirs, name) for name in ("epsilon", "powers")}
-    own |= {name: getattr(theirs, name) for name in ("y", "_shift", "_scale")}
+    own |= {name: getattr(theirs, name) for name in ("y", "kernel", "_shift", "_scale")}
     own |= {"_coefficients": theirs._coeffs, "_shape": theirs.d_shape}
-    return _with_state(RBFInterpolator, _kernel=KERNELS[theirs.kernel][0], **own)
+    return _with_state(RBFInterpolator, **own)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,12 @@ _ORDERS = {"zero": 0, "slinear": 1, "linear": 1, "quadratic": 2, "cubic": 3}
 _JUMPS = ("nearest", "nearest-up", "previous", "next")
 
 
+def _evaluate_by_scipy(
+    options: tuple[Any, ...], assume_sorted: bool, at: Any, x: Any, y: Any, fill: Any
+) -> Any:
+    return scipy.interpolate.interp1d(x, y, *options, fill, assume_sorted)(at)
+
+
 class interp1d:
     """Interpolation of any kind: by a spline, or constant between jumps."""
 
@@ -32,9 +39,9 @@ class interp1d:
         fill_value: Any = np.nan,
         assume_sorted: bool = False,
     ) -> None:
-        self._evaluate_by_scipy = lambda at, x, y, fill: scipy.interpolate.interp1d(
-            x, y, kind, axis, copy, bounds_error, fill, assume_sorted
-        )(at)
+        self._evaluate_by_scipy = functools.partial(
+            _evaluate_by_scipy, (kind, axis, copy, bounds_error), assume_sorted
+        )
         self._scipy_args = x, y, fill_value
         order = _ORDERS.get(kind, kind)
         if order not in _JUMPS and not isinstance(order, int):

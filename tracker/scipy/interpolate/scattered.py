@@ -147,7 +147,7 @@ class RBFInterpolator:
             raise ValueError(f"Expected the first axis of `d` to have length {n}.")
         if kernel not in KERNELS:
             raise ValueError(f"`kernel` must be one of {sorted(KERNELS)}.")
-        self._kernel, least = KERNELS[kernel]
+        self.kernel, least = kernel, KERNELS[kernel][1]
         if epsilon is None:
             if kernel in ("multiquadric", "inverse_multiquadric", "inverse_quadratic", "gaussian"):
                 raise ValueError(f"`epsilon` must be specified for the kernel {kernel!r}.")
@@ -170,7 +170,8 @@ class RBFInterpolator:
 
     def _radial_terms(self, x: Any) -> Any:
         differences = (np.expand_dims(x, 1) - np.expand_dims(self.y, 0)) * self._epsilon
-        return self._kernel(np.sum(np.square(differences), axis=-1))
+        of_square, _ = KERNELS[self.kernel]
+        return of_square(np.sum(np.square(differences), axis=-1))
 
     def _polynomial_terms(self, x: Any) -> Any:
         scaled = np.expand_dims((x - self._shift) / self._scale, 1)
