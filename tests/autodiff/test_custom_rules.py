@@ -1,13 +1,16 @@
 """Rules that users write: every mode, every nesting, compiled; and what wrong ones are told."""
 
+import gc
 import math
 import re
+import weakref
 
 import numpy as np
 import pytest
 
 import tracker
 from tracker import custom_gradient, gradient, hessian, jit, jvp, param, rrule, scalar_rule, track
+from tracker.autodiff.custom_rules import registered_rule
 from tracker.ir.op import NUMPY
 from tracker.testing import check_rule
 
@@ -414,6 +417,19 @@ def test_nobacksies():
     with pytest.raises(tracker.RuleError, match="nested derivatives are not defined for once"):
         gradient(lambda x: gradient(once, x)[0], 3.0)
     assert tracker.nobacksies("name", 2.0) == 2.0
+
+
+def test_a_custom_gradient_goes_with_its_rule():
+    """A process may unpickle many."""
+
+    def rule_of_one():
+        made = custom_gradient(lambda x: (x, lambda dy: (2.0 * dy,)))
+        assert gradient(lambda x: track(made, x), 3.0) == (2.0,)
+        return weakref.ref(registered_rule(made))
+
+    alive = rule_of_one()
+    gc.collect()
+    assert alive() is None
 
 
 def test_check_rule():

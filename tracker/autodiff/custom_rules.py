@@ -23,6 +23,7 @@ from tracker.ops.declare.dtypes import infer_by_example
 from tracker.support.array_copies import snapshot
 from tracker.support.pickling import made_by
 from tracker.support.structs import replace
+from tracker.support.weakrefs import WeakIdentityDict
 from tracker.tape.observers import is_tracing
 from tracker.tape.record import alias_to_primal, value_of
 from tracker.tape.tracked import Tracked
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tracker.support.type_variables import F, P, R
 
 _RULES: dict[Any, CustomRule] = {}
+_OWN_RULES: WeakIdentityDict[CustomRule] = WeakIdentityDict()  # of what `custom_gradient` makes
 _SCALAR_OPS: dict[Any, Op] = {}
 
 
@@ -66,7 +68,7 @@ def track(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     >>> track(cube, 2.0)
     8.0
     """
-    rule = _RULES.get(f)
+    rule = registered_rule(f)
     if rule is not None:
         return apply_rule(rule, args, kwargs)
     op = _SCALAR_OPS.get(f)
@@ -174,7 +176,7 @@ def _rule_for(f: Callable[..., Any]) -> CustomRule:
             message(f"a rule was to be registered for a {type(f).__name__}", "Name a function")
         )
     _SCALAR_OPS.pop(f, None)
-    known = _RULES.get(f)
+    known = registered_rule(f)
     if known is None:
         known = _RULES[f] = CustomRule(_function_name(f), f)
         _register_with_numpy(f, lambda *args, **kwargs: apply_rule(_RULES[f], args, kwargs))
@@ -233,6 +235,7 @@ def scalar_rule(f: F, *partials: Any) -> F:
             )
         )
     _RULES.pop(f, None)
+    _OWN_RULES.pop(f, None)
     rules = [_drop_result(p) if callable(p) else p for p in partials]
     _SCALAR_OPS[f] = replace(
         call_op(_function_name(f), f, f, f),
@@ -339,7 +342,7 @@ def custom_gradient(
         return apply_rule(rule, args, kwargs)
 
     made = made_by(call, functools.partial(custom_gradient, host=host), function)
-    _RULES[made] = rule
+    _OWN_RULES[made] = rule
     return made
 
 
@@ -426,7 +429,7 @@ def stack(xs: Any, axis: int = 0) -> Any:
 
 def registered_rule(f: Any) -> CustomRule | None:
     """The rule registered for a function, or None."""
-    return _RULES.get(f)
+    return _RULES.get(f) or _OWN_RULES.get(f)
 
 
 def _function_name(f: Any) -> str:
