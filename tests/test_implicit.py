@@ -1,5 +1,6 @@
 """`tracker.implicit`: derivatives of the results of one's own solvers, against closed forms."""
 
+import pickle
 from typing import NamedTuple
 
 import numpy as np
@@ -177,6 +178,32 @@ def test_complex_roots():
     f = implicit.root(lambda z, a: z**2 - a, np.sqrt)
     a = np.array([1.0 + 2.0j, -3.0 + 0.5j])
     np.testing.assert_allclose(jacobian(f, a)[0], np.diag(0.5 / np.sqrt(a)), rtol=1e-12)
+
+
+def cubic(x, a):
+    return x**3 - a
+
+
+def shrunk(x, p):
+    return np.tanh(MIX @ x + p)
+
+
+@pytest.mark.parametrize(
+    ("made", "at"),
+    [
+        (implicit.root(cubic, newton, tol=1e-6), 2.0),
+        (implicit.fixed_point(shrunk, contraction, solve="gmres"), np.array([0.3, -0.2, 0.5])),
+        (implicit.minimum(ridge_cost, ridge, solve="cg"), 0.7),
+    ],
+    ids=["root", "fixed_point", "minimum"],
+)
+def test_solvers_with_derivatives_are_pickled(made, at):
+    """They are made again with all that they were made with."""
+    copied = pickle.loads(pickle.dumps(made))
+    for use in (lambda f: f(at), lambda f: jacobian(f, at)[0]):
+        np.testing.assert_array_equal(use(copied), use(made))
+    recipes = [[f.recipe[0].func, f.recipe[0].keywords, *f.recipe[1:]] for f in (made, copied)]
+    assert recipes[0] == recipes[1]
 
 
 def test_solvers_do_not_get_the_numbers_to_write_into():
