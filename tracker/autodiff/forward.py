@@ -13,6 +13,7 @@ import numpy as np
 
 from tracker.autodiff.reverse import (
     Times,
+    at_once,
     count_uses,
     needs_strong_zeros,
     rule_operands,
@@ -47,6 +48,7 @@ def forward_sweep(
     values = [value for value, _ in leaves]
     uses, record_rules = count_uses([(root, None) for root in roots], values, epoch)
     order = recording_order(roots, uses, set(values))
+    times = times or at_once.get()
     found = _pass(leaves, roots, order, record_rules, times or np.multiply)
     if times is None and needs_strong_zeros(found, roots):
         return _pass(leaves, roots, order, record_rules, strong_product)

@@ -10,7 +10,7 @@ otherwise they get plain arrays.
 Strong zeros: a pass multiplies plainly first. Only if a NaN results, or an infinity although the
 roots are finite, is the pass repeated with `strong_multiply`, where an exact zero (a branch not
 taken) times infinity or NaN is zero. A pass that frees history as it goes cannot be repeated; it
-repeats single rules instead.
+repeats single rules instead. Within `strong_zeros_at_once`, all passes use it from the beginning.
 
 Invariants
 1. A value is visited once, after all of its users.
@@ -21,7 +21,9 @@ Invariants
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -127,6 +129,7 @@ def _sweep_with_strong_zeros(
     times: Times | None,
     interior: dict[Value, Any] | None,
 ) -> list[Any]:
+    times = times or at_once.get()
     found = _ReversePass(uses, leaves, record_rules, interior, times or np.multiply).run(roots)
     if times is None and needs_strong_zeros(found, [root for root, _ in roots]):
         if interior is not None:
@@ -137,6 +140,19 @@ def _sweep_with_strong_zeros(
 
 def strong_product(a: Any, b: Any) -> Any:
     return apply(strong_multiply, (a, b))
+
+
+at_once: ContextVar[Times | None] = ContextVar("at_once", default=None)
+
+
+@contextmanager
+def strong_zeros_at_once() -> Iterator[None]:
+    """Within this context no pass is repeated, so that its trace is valid whatever the numbers."""
+    token = at_once.set(strong_product)
+    try:
+        yield
+    finally:
+        at_once.reset(token)
 
 
 def needs_strong_zeros(found: Sequence[Any], roots: Sequence[Value]) -> bool:

@@ -25,10 +25,11 @@ from tracker.ir.passes.expand import expand_equation, expand_requirements
 from tracker.ir.types import Bundle, Type
 from tracker.support.structs import record
 
-_CONSTANT = (np.ndarray, np.generic, bool, int, float, complex)
+CONSTANT = (np.ndarray, np.generic, bool, int, float, complex)
 _MOST_FOLDED = 1 << 16  # elements of a constant that is larger than its operands
 _NARROW = {"d": "f", "D": "F"}
 _NARROW_INTEGERS = {"l": "i", "q": "i", "L": "I", "Q": "I"}
+_WIDE = {*_NARROW, *_NARROW_INTEGERS}
 _GROWING = {
     *("add", "subtract", "multiply", "negative", "absolute", "square", "power", "sum", "prod"),
     *("cumsum", "cumprod", "matmul", "convolve", "left_shift"),
@@ -37,22 +38,30 @@ _GROWING = {
 
 @record(frozen=True)
 class DtypeMap:
-    """The dtypes that stand for those of a trace: the same, or floats, or integers too, of half as
-    many bits."""
+    """The dtypes that stand for those of a trace.
 
-    narrow_floats: bool
-    narrow_integers: bool
+    narrow: floats are of 32 bits; has_64_bits: JAX's setting, without which integers are, too.
+    """
+
+    narrow: bool
+    has_64_bits: bool
 
     def __call__(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        char = dtype.char
+        char = _NARROW.get(dtype.char, dtype.char) if self.narrow else dtype.char
         if char in "gG":
             raise UnsupportedError(
                 message(f"JAX has no {dtype}", "Compute in float64, by astype(float)")
             )
-        if self.narrow_floats:
-            char = _NARROW.get(char, char)
-        if self.narrow_integers:
-            char = _NARROW_INTEGERS.get(char, char)
+        if not self.has_64_bits:
+            char = _NARROW_INTEGERS.get(char, char) if self.narrow else char
+            if char in _WIDE:
+                raise UnsupportedError(
+                    message(
+                        f"JAX would compute {dtype} with 32 bits",
+                        'Write jax.config.update("jax_enable_x64", True), or to_jax(..., '
+                        "dtype=np.float32)",
+                    )
+                )
         return np.dtype(char)
 
 
@@ -79,7 +88,7 @@ class Replay:
         for step in body:
             if isinstance(step, Guard):
                 self.check(*self._guard(step), step.where)
-            else:
+            elif step.out not in self.values:
                 self.values[step.out] = self._result(step)
 
     def read(self, atom: Atom) -> Any:
@@ -98,21 +107,8 @@ class Replay:
             return jnp.asarray(x, dtype)
         key = id(x), dtype.char
         if key not in self.arrays:
-            self.arrays[key] = x, jnp.asarray(self._fitting(x, dtype), dtype)
+            self.arrays[key] = x, jnp.asarray(fitting(x, dtype), dtype)
         return self.arrays[key][1]
-
-    def _fitting(self, x: Any, dtype: np.dtype[Any]) -> Any:
-        """A constant, if its integers fit the dtype."""
-        if dtype.kind in "iu" and dtype.itemsize < x.dtype.itemsize and x.size:
-            limits = np.iinfo(dtype)
-            if x.min() < limits.min or x.max() > limits.max:
-                raise UnsupportedError(
-                    message(
-                        f"a constant of {x.dtype} does not fit {dtype}",
-                        'Switch on 64 bits: jax.config.update("jax_enable_x64", True)',
-                    )
-                )
-        return x
 
     def typed(self, x: Any, type: Type) -> Any:
         """A value as an array of the dtype that stands for that of a type."""
@@ -220,7 +216,7 @@ class Step:
         self.replay.check(ok, what, self.eqn.where)
 
     def is_constant(self, x: Any) -> bool:
-        return isinstance(x, _CONSTANT)
+        return isinstance(x, CONSTANT)
 
     def nested(self, function: Function) -> Body:
         return Body(self.replay, function)
@@ -245,6 +241,20 @@ class Body:
             self.outer.check(ok, what, "")
 
 
+def fitting(x: Any, dtype: np.dtype[Any]) -> Any:
+    """A plain array, after a check that its integers fit a dtype."""
+    if dtype.kind in "iu" and dtype.itemsize < x.dtype.itemsize and x.size:
+        limits = np.iinfo(dtype)
+        if x.min() < limits.min or x.max() > limits.max:
+            raise UnsupportedError(
+                message(
+                    f"integers of an array of {x.dtype} do not fit {dtype}",
+                    'Switch on 64 bits: jax.config.update("jax_enable_x64", True)',
+                )
+            )
+    return x
+
+
 def _as_array(x: Any) -> Any:
     return x if isinstance(x, tuple) or hasattr(x, "dtype") else np.asarray(x)
 
@@ -253,7 +263,7 @@ def _is_foldable(eqn: Eqn, operands: Sequence[Any]) -> bool:
     """Whether NumPy computes an equation, once: of constants, and not much larger than they are."""
     if isinstance(eqn.op.lower, (Loop, While, Branch)) or has_effect(eqn.op):
         return False
-    if isinstance(eqn.out.type, Bundle) or not all(isinstance(x, _CONSTANT) for x in operands):
+    if isinstance(eqn.out.type, Bundle) or not all(isinstance(x, CONSTANT) for x in operands):
         return False
     return eqn.out.type.size <= max(_MOST_FOLDED, *(np.size(x) for x in operands), 0)
 

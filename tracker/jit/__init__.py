@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tracker.jit.api import jit as jit
     from tracker.jit.api import newest_trace as newest_trace
     from tracker.jit.api import trace as trace
+    from tracker.jit.api import traced_run as traced_run
     from tracker.jit.api import visible_calls as visible_calls
     from tracker.jit.discovery.inspection import is_jitted as is_jitted
     from tracker.jit.kernels.python_callbacks import Callback as Callback
@@ -36,11 +37,13 @@ if TYPE_CHECKING:
     from tracker.jit.runtime.availability import why_unavailable as why_unavailable
     from tracker.jit.runtime.blas import limit_threads as limit_threads
     from tracker.jit.schedule.plan_data import Plan as Plan
+    from tracker.jit.tracing.trace import TracedRun as TracedRun
 
-_OFFERED = {  # to `control`, `debug`, `distributed`, `sparse`; imported at the first use
+_OFFERED = {  # to `control`, `debug`, `distributed`, `interop`, `sparse`; imported at first use
     "Callback": "kernels.python_callbacks",
     "HostCall": "pipeline.partition",
     "Plan": "schedule.plan_data",
+    "TracedRun": "tracing.trace",
     "compile_values": "pipeline.executor",
     "in_python": "api",
     "is_jitted": "discovery.inspection",
@@ -50,6 +53,7 @@ _OFFERED = {  # to `control`, `debug`, `distributed`, `sparse`; imported at the 
     "partition": "pipeline.partition",
     "planned": "pipeline.loop_carried",
     "trace": "api",
+    "traced_run": "api",
     "visible_calls": "api",
     "why_unavailable": "runtime.availability",
 }

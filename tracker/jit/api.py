@@ -32,7 +32,7 @@ from tracker.jit.llvm.signals import SIGNALS_DEFERRED
 from tracker.jit.runtime.availability import require_native, why_unavailable
 from tracker.jit.tracing.gc_pause import infrequent_gc
 from tracker.jit.tracing.placeholder_swap import TRACING_LOCK
-from tracker.jit.tracing.trace import trace_call
+from tracker.jit.tracing.trace import TracedRun, trace_call
 from tracker.random.draw_ops import RollbackLog
 from tracker.support.pickling import found_by_name, reduction
 from tracker.support.shown_text import ShownText
@@ -556,6 +556,10 @@ def trace(f: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> Function:
       return (b)
     }
     """
+    return DrawnFunction.of(traced_run(f, args, kwargs).required_trace.function)
+
+
+def traced_run(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> TracedRun:
+    """A traced call of the plain function, whose effects are not applied."""
     with TRACING_LOCK.lock:
-        function = trace_call(plain_function(f), args, kwargs).required_trace.function
-    return DrawnFunction.of(function)
+        return trace_call(plain_function(f), args, kwargs)
