@@ -208,6 +208,7 @@ class _Arguments:
                     message(f"an argument is {x!r}; the function was converted for {example!r}")
                 )
             return
+        x = jnp.asarray(x) if isinstance(x, list) else x
         dtype = self.kind(np.result_type(example))
         given = np.result_type(x) if isinstance(x, (*_NUMBERS, np.ndarray)) else jnp.result_type(x)
         narrowed = DtypeMap(True, False)(given) if self.kind.narrow else given

@@ -162,7 +162,7 @@ def marked(ys: Sequence[Any], ok: Any) -> list[Any]:
 def _refuse_effects(run: TracedRun, name: str) -> None:
     if run.trace is None:
         raise CompileError(message(f"{name} cannot be converted: {run.failure_reason}"))
-    if run.trace.writes or run.trace.state_writes:
+    if run.trace.writes or run.trace.state_writes or not run.trace.is_stable:
         what = "its arguments" if run.trace.writes else "what it captures"
         raise UnsupportedError(
             message(f"{name} writes into {what}", "Return the new values: JAX's arrays are constant")

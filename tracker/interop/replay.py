@@ -134,7 +134,7 @@ class Replay:
             return found if isinstance(eqn.out.type, Bundle) else self.typed(found, eqn.out.type)
         except UnsupportedError:
             raise
-        except (TypeError, ValueError, NotImplementedError) as error:
+        except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
             raise _unsupported(eqn, f": {error}".splitlines()[0]) from error
 
     def _apply_rule(self, eqn: Eqn, operands: list[Any]) -> Any:

@@ -7,6 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 
 from tracker.interop.jax_ops.table import functions, rule, same_names
 from tracker.ir.graph import Const
@@ -91,12 +93,38 @@ def _cosine(x: Any, other: Any) -> Any:
     return x / (size + (size == 0))
 
 
-def _strong_multiply(a: Any, b: Any) -> Any:
+# Products with strong zeros: a primitive, for JAX must know that it is linear in each operand.
+
+
+def _strong_product(a: Any, b: Any) -> Any:
     """a * b, where zeros are strong (`ops/elementwise/binary.py`)."""
     product = a * b
     is_zero = jnp.isnan(product) & ((a == 0) | ((b == 0) & ~jnp.isnan(a)))
     is_faint = (jnp.square(a * 0.5) == 0) | (jnp.square(b * 0.5) == 0)
     return jnp.where(is_zero | (jnp.isinf(product) & is_faint), 0, product)
+
+
+_strong_multiply = Primitive("strong_multiply")
+_strong_multiply.def_impl(jax.jit(_strong_product))
+_strong_multiply.def_abstract_eval(lambda a, b: a)
+mlir.register_lowering(_strong_multiply, mlir.lower_fun(_strong_product, multiple_results=False))
+
+
+def _batched(xs: Any, axes: Any) -> Any:
+    size = next(x.shape[axis] for x, axis in zip(xs, axes, strict=True) if axis is not None)
+    mapped = [
+        jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+        for x, axis in zip(xs, axes, strict=True)
+    ]
+    return _strong_multiply.bind(*mapped), 0
+
+
+batching.primitive_batchers[_strong_multiply] = _batched
+ad.defbilinear(
+    _strong_multiply,
+    lambda ct, a, b: _strong_multiply.bind(ct, b),
+    lambda ct, a, b: _strong_multiply.bind(a, ct),
+)
 
 
 functions(
@@ -108,7 +136,7 @@ functions(
         "logistic_density": _logistic_density,
         "sigmoid": _sigmoid,
         "cosine": _cosine,
-        "strong_multiply": _strong_multiply,
+        "strong_multiply": lambda a, b: _strong_multiply.bind(*jnp.broadcast_arrays(a, b)),
         "spacing": lambda x: jnp.copysign(jnp.nextafter(jnp.abs(x), jnp.inf) - jnp.abs(x), x),
         "exponent": lambda x: jnp.frexp(x)[1],
     }
