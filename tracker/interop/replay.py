@@ -30,10 +30,11 @@ _MOST_FOLDED = 1 << 16  # elements of a constant that is larger than its operand
 _NARROW = {"d": "f", "D": "F"}
 _NARROW_INTEGERS = {"l": "i", "q": "i", "L": "I", "Q": "I"}
 _WIDE = {*_NARROW, *_NARROW_INTEGERS}
-_GROWING = {
-    *("add", "subtract", "multiply", "negative", "absolute", "square", "power", "sum", "prod"),
-    *("cumsum", "cumprod", "matmul", "convolve", "left_shift"),
-}  # ops whose integers may leave their dtype
+_GROWING: dict[str, Callable[..., Any] | None] = {
+    **dict.fromkeys(("add", "subtract", "multiply", "negative", "absolute", "square", "power")),
+    **dict.fromkeys(("sum", "prod", "cumsum", "cumprod", "matmul", "convolve")),
+    "left_shift": lambda x, n: x * jnp.exp2(n),
+}  # ops whose integers may leave their dtype; the function of floats, if it is not jnp's
 
 
 @record(frozen=True)
@@ -84,12 +85,13 @@ class Replay:
         self.steps(function.body)
         return [self.typed(self.read(atom), atom.type) for atom in function.outputs]
 
-    def steps(self, body: Sequence[Eqn | Guard]) -> None:
+    def steps(self, body: Sequence[Eqn | Guard], are_checked: bool = False) -> None:
+        """Run equations; are_checked: what they require has been looked at."""
         for step in body:
             if isinstance(step, Guard):
                 self.check(*self._guard(step), step.where)
             elif step.out not in self.values:
-                self.values[step.out] = self._result(step)
+                self.values[step.out] = self._result(step, are_checked)
 
     def read(self, atom: Atom) -> Any:
         return atom.value if isinstance(atom, Const) else self.values[atom]
@@ -121,7 +123,7 @@ class Replay:
 
     # Equations
 
-    def _result(self, eqn: Eqn) -> Any:
+    def _result(self, eqn: Eqn, is_checked: bool) -> Any:
         operands = list(map(self.read, eqn.operands))
         if _is_foldable(eqn, operands):
             try:
@@ -130,31 +132,28 @@ class Replay:
             except EVALUATION_ERRORS:
                 pass  # where NumPy raises, the rule's results are checked
         try:
-            found = self._apply_rule(eqn, operands)
+            found = self._apply_rule(eqn, operands, is_checked)
             return found if isinstance(eqn.out.type, Bundle) else self.typed(found, eqn.out.type)
         except UnsupportedError:
             raise
         except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
             raise _unsupported(eqn, f": {error}".splitlines()[0]) from error
 
-    def _apply_rule(self, eqn: Eqn, operands: list[Any]) -> Any:
-        op, rule = eqn.op, RULES.get(eqn.op.name)
+    def _apply_rule(self, eqn: Eqn, operands: list[Any], is_checked: bool) -> Any:
+        lower, rule = eqn.op.lower, RULES.get(eqn.op.name)
         if rule is None:
             return self._expanded(eqn)
         step = Step(self, eqn)
-        if not isinstance(op.lower, Map):
-            made = rule(step, *map(_as_array, operands), **eqn.params)
-            if isinstance(op.lower, Routine) and op.lower.may_raise:
-                step.check(jnp.all(jnp.isfinite(made)), f"{op.name} has no result")
-            return made
-        needed, instead = expand_requirements(eqn, op.lower)
-        self.steps(needed)
-        if instead is not None and not _calls_ufunc(needed):
-            return self.read(instead)
-        dtypes = op.lower.dtypes(*(atom.type for atom in eqn.operands))
-        xs = [self.cast(x, self.kind(d)) for x, d in zip(operands, dtypes, strict=True)]
+        xs = list(map(_as_array, operands))
+        if isinstance(lower, Map):
+            needed, instead = ([], None) if is_checked else expand_requirements(eqn, lower)
+            self.steps(needed, are_checked=True)
+            if instead is not None and all(map(_has_rule, needed)):
+                return self.read(instead)
+            dtypes = lower.dtypes(*(atom.type for atom in eqn.operands))
+            xs = [self.cast(x, self.kind(d)) for x, d in zip(operands, dtypes, strict=True)]
         made = rule(step, *xs, **eqn.params)
-        self._check_number(step, made, xs)
+        _check_result(step, made, xs)
         return made
 
     def _expanded(self, eqn: Eqn) -> Any:
@@ -164,29 +163,27 @@ class Replay:
         self.steps(found[0])
         return self.read(found[1])
 
-    def _check_number(self, step: Step, made: Any, xs: list[Any]) -> None:
-        """Whether Python's own arithmetic, and 64 bits, would give this number."""
-        type, name = step.out, step.name
-        if type.weak and name in ("divide", "floor_divide", "remainder"):
-            step.check(jnp.all(xs[1] != 0), "Python divides by zero")
-        if type.weak and name == "power":
-            step.check(jnp.all(jnp.isfinite(made)), "a power of Python numbers has no result")
-        if type.dtype.kind in "iu" and (type.weak or self.kind(type.dtype) != type.dtype):
-            self.check_size(step, xs)
-
-    def check_size(self, step: Step, xs: Sequence[Any], **params: Any) -> None:
-        """Whether an integer fits, by the same computation on floats."""
-        if step.name in _GROWING:
-            wide = [self.cast(x, self.kind(np.dtype(float))) for x in xs]
-            guess = jnp.abs(getattr(jnp, step.name)(*wide, **params))
-            limit = float(np.iinfo(self.kind(step.out.dtype)).max) * (1 - 1e-5)
-            step.check(jnp.all(guess < limit), f"an integer does not fit {step.dtype}")
-
     def _guard(self, guard: Guard) -> tuple[Any, str]:
         x = self.read(guard.operand)
         convert = _GUARD_CONVERSIONS[guard.kind]
         shown = f"the code took the path for {guard.kind} == {guard.expected}"
         return convert(_as_array(x)) == guard.expected, shown
+
+
+def _check_result(step: Step, made: Any, xs: list[Any]) -> None:
+    """Whether NumPy, or Python where the operands are its numbers, gives this result too."""
+    lower, name, type = step.eqn.op.lower, step.name, step.out
+    if isinstance(lower, Routine) and lower.may_raise:
+        step.check(jnp.all(jnp.isfinite(made)), f"{name} has no result")
+    if type.weak and name in ("divide", "floor_divide", "remainder"):
+        step.check(jnp.all(xs[1] != 0), "Python divides by zero")
+    if type.weak and name == "power":
+        step.check(jnp.all(jnp.isfinite(made)), "a power of Python numbers has no result")
+    if name in _GROWING and type.dtype.kind in "iu" and (type.weak or step.dtype != type.dtype):
+        wide = [step.cast(x, step.kind(np.dtype(float))) for x in xs]  # the same, of floats
+        guess = jnp.abs((_GROWING[name] or getattr(jnp, name))(*wide, **step.eqn.params))
+        limit = float(np.iinfo(step.dtype).max) * (1 - 1e-5)
+        step.check(jnp.all(guess < limit), f"an integer does not fit {step.dtype}")
 
 
 _GUARD_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
@@ -268,8 +265,8 @@ def _is_foldable(eqn: Eqn, operands: Sequence[Any]) -> bool:
     return eqn.out.type.size <= max(_MOST_FOLDED, *(np.size(x) for x in operands), 0)
 
 
-def _calls_ufunc(steps: Sequence[Eqn | Guard]) -> bool:
-    return any(isinstance(step, Eqn) and step.op.name not in RULES for step in steps)
+def _has_rule(step: Eqn | Guard) -> bool:
+    return isinstance(step, Guard) or step.op.name in RULES
 
 
 def _unsupported(eqn: Eqn, why: str = "") -> UnsupportedError:

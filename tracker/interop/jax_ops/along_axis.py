@@ -57,12 +57,24 @@ def _ranked(rows: Any, ranks: Any) -> Any:
     return jnp.take_along_axis(jnp.sort(rows, axis=1).T, ranks, axis=0)
 
 
+def _argsort(x: Any, axis: int) -> Any:
+    """Zeros of both signs are equal, as in NumPy."""
+    return jnp.argsort(jnp.where(x == 0, 0, x), axis, stable=True)
+
+
 def _rank_sources(rows: Any, ranked: Any, ranks: Any) -> Any:
-    order = jnp.argsort(rows, axis=1, stable=True).T
+    order = _argsort(rows, 1).T
     return jnp.take_along_axis(order, jnp.broadcast_to(ranks, ranked.shape), axis=0)
 
 
-same_names(jnp, "argmax argmin nanargmax nanargmin count_nonzero matmul convolve isin")
+@rule("argmax", "argmin", "nanargmax", "nanargmin")
+def _extreme_position(step: Any, x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    if jnp.iscomplexobj(x):
+        raise TypeError("JAX does not compare complex numbers")
+    return getattr(jnp, step.name)(x, axis, keepdims=keepdims)
+
+
+same_names(jnp, "count_nonzero matmul convolve isin")
 functions(
     {
         "max": _largest,
@@ -72,10 +84,10 @@ functions(
         "running_maximum": _running(jnp.maximum),
         "running_minimum": _running(jnp.minimum),
         "sort": lambda x, axis: jnp.sort(x, axis, stable=True),
-        "argsort": lambda x, axis: jnp.argsort(x, axis, stable=True),
+        "argsort": _argsort,
         "ordered": lambda keys: jnp.sort(keys, -1),
         "order": lambda keys: jnp.argsort(keys, -1, stable=True),
-        "lexsort": lambda keys, axis=-1: jnp.lexsort(keys, axis),
+        "lexsort": lambda keys, axis=-1: jnp.lexsort(jnp.where(keys == 0, 0, keys), axis),
         "searchsorted": lambda a, v, side="left": jnp.searchsorted(a, v, side),
         "key_places": lambda a, v, right: jnp.searchsorted(a, v, "right" if right else "left"),
         "ranked": _ranked,
