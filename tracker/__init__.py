@@ -16,8 +16,9 @@ Machine code: decorate f with @jit; f.explain(x) tells what runs, f.ir(x) is the
 
 Rules of your own: custom_gradient, rrule, frule, non_differentiable, ignore_derivatives.
 Control flow that stays structured: scan, fori_loop, while_loop, cond, switch.
-Modules: nn, optim, implicit, sparse, special, distributed, tree, debug, testing; numpy and scipy,
-which are drop-ins.
+Modules: nn, optim, implicit, sparse, special, distributed, tree, debug, testing, interop; numpy
+and scipy, which are drop-ins.
+Other libraries: to_jax, stablehlo; interop wraps functions of theirs, and for them.
 
 >>> import numpy as np
 >>> import tracker
@@ -96,14 +97,15 @@ _DrawnFunction.drawer = lambda f: importlib.import_module("tracker.debug.draw").
 
 __version__ = "0.1.0"
 _MODULES = (
-    *("debug", "distributed", "implicit", "ir", "nn", "numpy", "optim", "scipy", "sparse"),
-    *("special", "testing", "tree"),
+    *("debug", "distributed", "implicit", "interop", "ir", "nn", "numpy", "optim", "scipy"),
+    *("sparse", "special", "testing", "tree"),
 )
 
 if TYPE_CHECKING:
     from tracker import debug as debug
     from tracker import distributed as distributed
     from tracker import implicit as implicit
+    from tracker import interop as interop
     from tracker import ir as ir
     from tracker import nn as nn
     from tracker import numpy as numpy
@@ -112,6 +114,7 @@ if TYPE_CHECKING:
     from tracker import sparse as sparse
     from tracker import special as special
     from tracker import testing as testing
+    from tracker.interop.jax_function import stablehlo, to_jax
     from tracker.jit.export import export
     from tracker.testing import gradcheck, ngradient
 else:
@@ -122,6 +125,10 @@ else:
             from tracker import testing
 
             return getattr(testing, name)
+        if name in ("stablehlo", "to_jax"):
+            from tracker import interop
+
+            return getattr(interop, name)
         if name == "export":
             from tracker.jit.runtime.availability import refuse_export, why_unavailable
 
@@ -197,8 +204,10 @@ __all__ = [
     "scalar_rule",
     "scan",
     "showgrad",
+    "stablehlo",
     "stack",
     "switch",
+    "to_jax",
     "trace",
     "track",
     "tree",

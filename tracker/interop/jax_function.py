@@ -208,22 +208,25 @@ class _Arguments:
                     message(f"an argument is {x!r}; the function was converted for {example!r}")
                 )
             return
+        dtype, shape = self.kind(np.result_type(example)), np.shape(example)
         x = jnp.asarray(x) if isinstance(x, list) else x
-        dtype = self.kind(np.result_type(example))
-        given = np.result_type(x) if isinstance(x, (*_NUMBERS, np.ndarray)) else jnp.result_type(x)
-        narrowed = DtypeMap(True, False)(given) if self.kind.narrow else given
-        weak = isinstance(x, _NUMBERS) and given.kind in "bif" and dtype.kind in "fc"
-        if jnp.shape(x) != np.shape(example) or not (dtype in (given, narrowed) or weak):
+        if not self._is_like(x, shape, dtype):
+            shown = f"{x.dtype}{list(x.shape)}" if hasattr(x, "dtype") else f"a {type(x).__name__}"
             raise UnsupportedError(
                 message(
-                    f"an argument is {given}{list(jnp.shape(x))}; the function was converted for "
-                    f"{dtype}{list(np.shape(example))}",
+                    f"an argument is {shown}; the function was converted for {dtype}{list(shape)}",
                     "Call tracker.to_jax with such an example",
                 )
             )
-        if isinstance(x, np.ndarray):
-            x = fitting(x, dtype)
-        found.append(jnp.asarray(x, dtype))
+        found.append(jnp.asarray(fitting(x, dtype) if isinstance(x, np.ndarray) else x, dtype))
+
+    def _is_like(self, x: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
+        """Whether an argument has a shape and a dtype; Python's numbers become floats."""
+        if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
+            kind = np.result_type(x).kind
+            return shape == () and (dtype.kind == kind or (kind in "bif" and dtype.kind in "fc"))
+        given = getattr(x, "dtype", None)
+        return given is not None and np.shape(x) == shape and self.kind(given) == dtype
 
     def specs(self) -> Any:
         """The arguments as JAX's shapes and dtypes."""
@@ -232,9 +235,6 @@ class _Arguments:
             for x in self.given
         ]
         return tree.unflatten(self.structure, made, self.args)
-
-
-_NUMBERS = (bool, int, float, complex)
 
 
 def _is_leaf(x: Any) -> bool:

@@ -63,7 +63,7 @@ class DtypeMap:
                         "dtype=np.float32)",
                     )
                 )
-        return np.dtype(char)
+        return dtype if char == dtype.char else np.dtype(char)
 
 
 class Replay:
