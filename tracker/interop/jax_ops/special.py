@@ -55,6 +55,16 @@ def _mills(x: Any) -> Any:
     return jnp.exp(-0.5 * x * x - 0.5 * math.log(2 * math.pi) - jsp.log_ndtr(x))
 
 
+def _student_t(df: Any, t: Any) -> Any:
+    tail = 0.5 * jsp.betainc(df / 2, 0.5, df / (df + t * t))
+    return jnp.where(t < 0, tail, 1 - tail)
+
+
+def _within_period(x: Any) -> Any:
+    """pi times x, less even multiples of pi."""
+    return math.pi * (x - 2 * jnp.rint(jnp.real(x) / 2))
+
+
 functions(
     {
         "psi": jsp.digamma,
@@ -77,6 +87,16 @@ functions(
         "inv_boxcox1p": lambda x, power: jnp.expm1(_log_inv_boxcox(x, power)),
         "huber": _huber,
         "pseudo_huber": _pseudo_huber,
+        "sinpi": lambda x: jnp.sin(_within_period(x)),
+        "cospi": lambda x: jnp.cos(_within_period(x)),
+        "rgamma": lambda x: jnp.where((x <= 0) & (x == jnp.rint(x)), 0, 1 / jsp.gamma(x)),
+        "stdtr": _student_t,
+        "fdtr": lambda m, n, x: jsp.betainc(m / 2, n / 2, m * x / (n + m * x)),
+        "fdtrc": lambda m, n, x: jsp.betainc(n / 2, m / 2, n / (n + m * x)),
+        "gdtr": lambda a, b, x: jsp.gammainc(b, a * x),
+        "gdtrc": lambda a, b, x: jsp.gammaincc(b, a * x),
+        "pdtr": lambda k, m: jsp.gammaincc(jnp.floor(k) + 1, m),
+        "pdtrc": lambda k, m: jsp.gammainc(jnp.floor(k) + 1, m),
         "chdtr": lambda v, x: jsp.gammainc(v / 2, x / 2),
         "chdtrc": lambda v, x: jsp.gammaincc(v / 2, x / 2),
         "betaincc": lambda a, b, x: jsp.betainc(b, a, 1 - x),
