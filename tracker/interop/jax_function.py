@@ -76,14 +76,14 @@ def to_jax(
     >>> jax.jit(jax.grad(g))(np.array([0.0, 1.0, -2.0]))
     Array([0., 2., 4.], dtype=float64)
     """
-    options = Options(_dtype_map(dtype), precision)
+    options = Options(dtype_map(dtype), precision)
     for name, given, known in (
         ("checks", checks, ("nan", "checkify")),
         ("derivative", derivative, ("reverse", "forward")),
     ):
         if given not in known:
             raise UnsupportedError(message(f"to_jax got {name}={given!r}", f"Give one of {known}"))
-    arguments = _Arguments(args, options.kind)
+    arguments = Arguments(args, options.kind)
     value = Smooth(arguments.flat(f), arguments.examples, options)
     program = value.program
     if checks == "nan" and program.conditions and not all(map(is_float, program.types)):
@@ -137,12 +137,12 @@ def stablehlo(f: Callable[..., Any], *args: Any, **options: Any) -> str:
     >>> "stablehlo.cosine" in text
     True
     """
-    arguments = _Arguments(args, _dtype_map(options.get("dtype")))
+    arguments = Arguments(args, dtype_map(options.get("dtype")))
     text: str = jax.jit(to_jax(f, *args, **options)).lower(*arguments.specs()).as_text()
     return text
 
 
-def _dtype_map(dtype: Any) -> DtypeMap:
+def dtype_map(dtype: Any) -> DtypeMap:
     if dtype is not None and np.dtype(dtype) != np.float32:
         raise UnsupportedError(
             message(
@@ -153,7 +153,7 @@ def _dtype_map(dtype: Any) -> DtypeMap:
     return DtypeMap(dtype is not None, bool(jax.config.jax_enable_x64))
 
 
-class _Arguments:
+class Arguments:
     """The examples of a function's arguments, and how later arguments are laid out as theirs.
 
     An array, a number, or a list of numbers is a leaf; others (None, text) must stay what they are.
@@ -231,7 +231,9 @@ class _Arguments:
     def specs(self) -> Any:
         """The arguments as JAX's shapes and dtypes."""
         made = [
-            jax.ShapeDtypeStruct(np.shape(x), self.kind(np.result_type(x))) if tree.is_numeric(x) else x
+            jax.ShapeDtypeStruct(np.shape(x), self.kind(np.result_type(x)))
+            if tree.is_numeric(x)
+            else x
             for x in self.given
         ]
         return tree.unflatten(self.structure, made, self.args)

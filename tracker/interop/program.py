@@ -165,7 +165,9 @@ def _refuse_effects(run: TracedRun, name: str) -> None:
     if run.trace.writes or run.trace.state_writes or not run.trace.is_stable:
         what = "its arguments" if run.trace.writes else "what it captures"
         raise UnsupportedError(
-            message(f"{name} writes into {what}", "Return the new values: JAX's arrays are constant")
+            message(
+                f"{name} writes into {what}", "Return the new values: JAX's arrays are constant"
+            )
         )
 
 
@@ -208,7 +210,8 @@ def with_pushforward(run: Callable[..., Any], push: Callable[..., Any]) -> Calla
         made = function(*xs)
         arrived = iter(push(xs, ts))
         zeros = [jax.tree.map(_zero_tangent, x) for x in made]
-        zeros[0] = [next(arrived) if is_float(y) else zero for y, zero in zip(made[0], zeros[0])]
+        both = zip(made[0], zeros[0], strict=True)
+        zeros[0] = [next(arrived) if is_float(y) else zero for y, zero in both]
         return made, tuple(zeros)
 
     function.defjvp(rule)
@@ -235,7 +238,7 @@ def with_pullback(value: Smooth) -> Callable[..., Any]:
         return (made, ok), (xs, ok, saved)
 
     def backward(kept: Any, cotangents: Any) -> Any:
-        seeds = [jnp.conj(c) for c, t in zip(cotangents[0], value.program.types) if is_float(t)]
+        seeds = list(map(jnp.conj, compress(cotangents[0], map(is_float, value.program.types))))
         (found,) = pull().backward(*kept, seeds)
         arrived = map(jnp.conj, found)
         return tuple(next(arrived) if moves else None for moves in value.moving)
@@ -321,4 +324,3 @@ def _split(program: Program, first_seed: int) -> tuple[list[Any], list[Any], lis
     read = {atom: None for step in rest for atom in operands_of(step)}
     read.update((result.atom, None) for result in program.results)
     return known, rest, [atom for atom in read if atom in made]
-

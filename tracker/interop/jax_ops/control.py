@@ -20,7 +20,9 @@ def _loop(step: Any, count: Any, *operands: Any, **params: Any) -> Any:
     p = LoopParams(**params)
     fixed, carried, rows = split_list(operands, p.consts, p.carries)
     body = step.nested(p.body)
-    start = [step.typed(x, v.type) for x, v in zip(carried, p.body.inputs[p.consts :], strict=False)]
+    start = [
+        step.typed(x, v.type) for x, v in zip(carried, p.body.inputs[p.consts :], strict=False)
+    ]
     rows = list(map(jnp.asarray, rows))
 
     def turn(state: Any, row: Any) -> Any:
@@ -64,7 +66,9 @@ def _while(step: Any, *operands: Any, **params: Any) -> Any:
     p = WhileParams(**params)
     of_cond, of_body, carried = split_list(operands, p.cond_consts, p.body_consts)
     cond, body = step.nested(p.cond), step.nested(p.body)
-    start = [step.typed(x, v.type) for x, v in zip(carried, p.cond.inputs[p.cond_consts :], strict=True)]
+    start = [
+        step.typed(x, v.type) for x, v in zip(carried, p.cond.inputs[p.cond_consts :], strict=True)
+    ]
     stacks = [jnp.zeros((p.capacity, *start[at].shape), start[at].dtype) for at in p.keep]
 
     def going_on(values: Any) -> Any:
@@ -96,7 +100,9 @@ def _while(step: Any, *operands: Any, **params: Any) -> Any:
 @rule("branch")
 def _branch(step: Any, index: Any, *operands: Any, **branches: Any) -> Any:
     bodies = [step.nested(branches[f"branch{at}"]) for at in range(len(branches))]
-    values, ok = jax.lax.switch(jnp.asarray(index, np.int32), bodies, list(map(jnp.asarray, operands)))
+    values, ok = jax.lax.switch(
+        jnp.asarray(index, np.int32), bodies, list(map(jnp.asarray, operands))
+    )
     for body in bodies:
         body.leave(ok)
     return tuple(values)

@@ -24,9 +24,7 @@ def _exprel(x: Any) -> Any:
 
 def _boxcox(x: Any, power: Any) -> Any:
     small = jnp.abs(power) < 1e-19
-    return jnp.where(
-        small, jnp.log(x), jnp.expm1(power * jnp.log(x)) / jnp.where(small, 1, power)
-    )
+    return jnp.where(small, jnp.log(x), jnp.expm1(power * jnp.log(x)) / jnp.where(small, 1, power))
 
 
 def _boxcox1p(x: Any, power: Any) -> Any:
