@@ -43,7 +43,8 @@ FLOORS = [
     {"tracker.transforms"},
     {"tracker.implicit"},
     {"tracker.numpy", "tracker.debug", "tracker.nn", "tracker.optim"},
-    {"tracker.scipy", "tracker.special", "tracker.sparse", "tracker.distributed"},
+    {*("tracker.scipy", "tracker.special"), *("tracker.sparse", "tracker.distributed")}
+    | {"tracker.interop"},
     {"tracker"},
 ]
 

@@ -22,8 +22,9 @@ _NAMES = """
     back checkpoint collect cond config custom_gradient data diaghessian export fori_loop
     forward forwarddiff frule grad gradcheck gradient hessian hessian_reverse hook hvp
     ignore_derivatives isderiving isleaf istracked jacobian jit jvp ngradient nobacksies
-    non_differentiable param pullback pushforward rrule scalar_rule scan showgrad stack switch
-    trace track tree update value_and_grad vmap while_loop withgradient withjacobian zero_grad
+    non_differentiable param pullback pushforward rrule scalar_rule scan showgrad stablehlo
+    stack switch to_jax trace track tree update value_and_grad vmap while_loop withgradient
+    withjacobian zero_grad
 """
 NAMES = _NAMES.split()
 
@@ -56,8 +57,8 @@ def test_every_error_has_a_builtin_base():
 
 
 MODULES = [
-    *("debug", "distributed", "implicit", "ir", "nn", "numpy", "optim", "scipy", "sparse"),
-    *("special", "testing", "tree"),
+    *("debug", "distributed", "implicit", "interop", "ir", "nn", "numpy", "optim", "scipy"),
+    *("sparse", "special", "testing", "tree"),
 ]
 
 

@@ -114,7 +114,7 @@ if TYPE_CHECKING:
     from tracker import sparse as sparse
     from tracker import special as special
     from tracker import testing as testing
-    from tracker.interop.jax_function import stablehlo, to_jax
+    from tracker.interop import stablehlo, to_jax
     from tracker.jit.export import export
     from tracker.testing import gradcheck, ngradient
 else:

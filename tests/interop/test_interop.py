@@ -11,10 +11,12 @@ from tracker import interop
 
 def test_without_jax_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)
-    for name in [n for n in sys.modules if n.startswith("tracker.interop.")]:
-        monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(ImportError, match=r"tracker.to_jax needs JAX.*tracker-grad\[jax\]"):
+    monkeypatch.delitem(sys.modules, "tracker.interop.jax_function", raising=False)
+    with pytest.raises(ImportError, match=r"needs JAX. pip install 'tracker-grad\[jax\]'"):
         tracker.to_jax(np.sin, 1.0)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r"needs PyTorch. pip install torch"):
+        interop.as_torch(np.sin)
 
 
 def test_there_is_nothing_else():

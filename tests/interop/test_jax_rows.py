@@ -15,7 +15,7 @@ from tracker.tape.record import apply
 
 jax = pytest.importorskip("jax")
 
-from tracker.interop.jax_function import to_jax  # noqa: E402
+from tracker.interop import to_jax  # noqa: E402
 from tracker.interop.replay import has_rule  # noqa: E402
 
 # JAX has these for real numbers only: the op, or its derivative.

@@ -6,6 +6,7 @@ Python, and there is no second derivative. Start at `from_jax`.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,26 @@ from tracker.autodiff.pullbacks import pullback
 from tracker.errors import UnsupportedError, message
 from tracker.jit import jit
 from tracker.support.shown_text import named_after
+
+
+def library(name: str) -> Any:
+    """A module of another library, or one that needs it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _LIBRARIES:
+            raise
+        shown, package = _LIBRARIES[missing]
+        raise ImportError(message(f"this needs {shown}", f"pip install {package}", "")) from error
+
+
+_LIBRARIES = {
+    "jax": ("JAX", "'tracker-grad[jax]'"),
+    "torch": ("PyTorch", "torch"),
+    "pytensor": ("PyTensor", "pytensor"),
+    "nutpie": ("nutpie", "nutpie"),
+}
 
 
 def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,9 +69,7 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
     >>> tracker.gradient(lambda x: f(x) * 2.0, np.zeros(2, np.float32))[0]
     array([2., 2.], dtype=float32)
     """
-    import jax
-    import jax.numpy as jnp
-
+    jax, jnp = library("jax"), library("jax.numpy")
     linearize = jax.jit(lambda *args: jax.vjp(f, *args))
     pull = jax.jit(lambda back, seed: back(seed))
 
@@ -108,7 +127,7 @@ def from_torch(f: Callable[..., Any]) -> Callable[..., Any]:
     >>> tracker.gradient(lambda x: f(x) * 2.0, np.ones(2))
     (array([4., 4.]),)
     """
-    import torch
+    torch = library("torch")
 
     def to_tensor(x: Any) -> Any:
         if not tree.is_numeric(x):

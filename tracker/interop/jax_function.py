@@ -1,4 +1,4 @@
-"""`to_jax` and `stablehlo`: a function of NumPy's arrays as a function of JAX's."""
+"""A function of NumPy's arrays as a function of JAX's. Start at `convert`."""
 
 from __future__ import annotations
 
@@ -19,64 +19,10 @@ from tracker.support.shown_text import named_after
 _MOST_SHOWN = 4  # conditions in a message
 
 
-def to_jax(
-    f: Callable[..., Any],
-    *args: Any,
-    dtype: Any = None,
-    precision: str | None = "highest",
-    checks: str = "nan",
-    derivative: str = "reverse",
+def convert(
+    f: Callable[..., Any], args: tuple[Any, ...], options: Options, checks: str, derivative: str
 ) -> Callable[..., Any]:
-    """`f` as a function of JAX's arrays, for `jax.jit`, `vmap`, `pmap`, `export`, GPU and TPU.
-
-    `f` runs once at the examples, and what it records is run by JAX. `jax.grad` of the result is
-    tracker's own derivative; `f` may itself be a derivative: `tracker.value_and_grad(loss)`.
-
-    Parameters
-    ----------
-    f : callable
-        A function of arrays, numbers, and structures of them.
-    *args
-        Examples: their structure, shapes and dtypes are those of later calls.
-    dtype : numpy.float32, optional
-        Compute with floats of 32 bits. By default the dtypes are NumPy's, which needs
-        `jax.config.update("jax_enable_x64", True)` for float64.
-    precision : str or None
-        Of matrix products, as in `jax.default_matmul_precision`. GPUs and TPUs multiply float32
-        with fewer digits unless it is "highest".
-    checks : {"nan", "checkify"}
-        What happens where the program does not hold: a branch of Python's takes another path than
-        at the examples, an index is out of range, a matrix is singular. "nan": all floats that it
-        returns are NaN; a program that has such conditions must return floats only. "checkify":
-        moreover an error of `jax.experimental.checkify`.
-    derivative : {"reverse", "forward"}
-        For `jax.grad`, `vjp`, `jacrev`, or for `jvp`, `jacfwd`, `linearize`. `jax.hessian` takes
-        "reverse": derivatives of the derivative are in forward mode.
-
-    Returns
-    -------
-    callable
-        A function of the same arguments. What `f` captures is a constant of it.
-
-    Raises
-    ------
-    UnsupportedError
-        An operation has no equivalent in JAX, or `f` writes into its arguments; the message names
-        the line.
-
-    See Also
-    --------
-    stablehlo, export
-
-    Examples
-    --------
-    >>> import jax
-    >>> jax.config.update("jax_enable_x64", True)
-    >>> g = to_jax(lambda x: np.sum(np.abs(x) * x), np.ones(3))
-    >>> jax.jit(jax.grad(g))(np.array([0.0, 1.0, -2.0]))
-    Array([0., 2., 4.], dtype=float64)
-    """
-    options = Options(dtype_map(dtype), precision)
+    """See `tracker.to_jax`."""
     for name, given, known in (
         ("checks", checks, ("nan", "checkify")),
         ("derivative", derivative, ("reverse", "forward")),
@@ -108,37 +54,9 @@ def to_jax(
     return named_after(function, "jax", f)
 
 
-def stablehlo(f: Callable[..., Any], *args: Any, **options: Any) -> str:
-    """The StableHLO of `f`: what XLA compiles, as text.
-
-    Parameters
-    ----------
-    f : callable
-        A function of arrays, numbers, and structures of them; a derivative, too.
-    *args
-        Examples.
-    **options
-        Those of `to_jax`.
-
-    Returns
-    -------
-    str
-        A module of MLIR.
-
-    See Also
-    --------
-    to_jax, trace
-
-    Examples
-    --------
-    >>> import jax
-    >>> jax.config.update("jax_enable_x64", True)
-    >>> text = stablehlo(tracker.value_and_grad(lambda x: np.sum(np.sin(x))), np.ones(3))
-    >>> "stablehlo.cosine" in text
-    True
-    """
-    arguments = Arguments(args, dtype_map(options.get("dtype")))
-    text: str = jax.jit(to_jax(f, *args, **options)).lower(*arguments.specs()).as_text()
+def lower(g: Callable[..., Any], args: tuple[Any, ...], dtype: Any) -> str:
+    """The text of what XLA compiles of a function that `convert` gave."""
+    text: str = jax.jit(g).lower(*Arguments(args, dtype_map(dtype)).specs()).as_text()
     return text
 
 

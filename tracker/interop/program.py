@@ -1,15 +1,14 @@
 """Programs: functions of numbers and arrays as they were recorded, run by JAX.
 
-A `Program` is one trace. `Smooth` is a function with derivatives in forward mode to any order, and
-`with_pullback` gives reverse mode: the derivatives are programs too, of tracker's own derivatives,
-so that kinks, custom rules and constants are what they are in tracker. They are traced when JAX
-first asks for them.
+A `JaxProgram` is one trace. `Smooth` is a function with derivatives in forward mode to any order,
+and `with_pullback` gives reverse mode: the derivatives are programs too, of tracker's own
+derivatives, so that kinks, custom rules and constants are what they are in tracker. They are traced
+when JAX first asks for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from functools import cache, cached_property
 from itertools import compress
 from typing import Any, cast
@@ -41,7 +40,7 @@ class Options:
     precision: str | None
 
 
-class Program:
+class JaxProgram:
     """One trace of a function at examples, called with JAX's arrays in their place.
 
     It gives the leaves of the result, NaN if a condition of the trace does not hold, and whether
@@ -80,7 +79,7 @@ class Program:
         return tree.unflatten(self.structure, leaves, self.template)
 
     @property
-    def precision(self) -> AbstractContextManager[Any]:
+    def precision(self) -> Any:
         return jax.default_matmul_precision(self.options.precision)
 
     def start(self, xs: Sequence[Any]) -> Replay:
@@ -131,7 +130,7 @@ class Program:
             message(f"the function returns a {what}", "Return numbers and arrays, or copies")
         )
 
-    def is_same(self, other: Program) -> bool:
+    def is_same(self, other: JaxProgram) -> bool:
         """Whether both were traced with the same captured state."""
         one, two = fingerprint(self.function), fingerprint(other.function)
         same = one == two if one and two else str(self.function) == str(other.function)
@@ -179,7 +178,7 @@ class Smooth:
 
     def __init__(self, f: Flat, examples: Sequence[Any], options: Options) -> None:
         self.f, self.examples, self.options = f, examples, options
-        self.program = Program(f, examples, options)
+        self.program = JaxProgram(f, examples, options)
         self.moving = list(map(is_float, examples))
         self.call = with_pushforward(self.program, self.push)
 
@@ -201,10 +200,10 @@ class Smooth:
         return Smooth(push, [*self.examples, *compress(self.examples, moving)], self.options)
 
 
-def with_pushforward(run: Callable[..., Any], push: Callable[..., Any]) -> Callable[..., Any]:
+def with_pushforward(run: Callable[..., Any], push: Callable[..., Any]) -> Any:
     """`run`, which gives a list of results and anything else. JAX takes the tangents of the floats
     in that list from `push(arguments, tangents)`; all other tangents are zero."""
-    function = jax.custom_jvp(run)
+    function: Any = jax.custom_jvp(run)
 
     def rule(xs: Any, ts: Any) -> Any:
         made = function(*xs)
@@ -225,13 +224,11 @@ def _zero_tangent(x: Any) -> Any:
 # Reverse mode -------------------------------------------------------------------------------------
 
 
-def with_pullback(value: Smooth) -> Callable[..., Any]:
+def with_pullback(value: Smooth) -> Any:
     """The function, with a derivative in reverse mode whose own derivatives are in forward mode."""
     pull = cache(lambda: Pullback(value))
 
-    @jax.custom_vjp
-    def function(*xs: Any) -> Any:
-        return value.call(*xs)
+    function = jax.custom_vjp(lambda *xs: value.call(*xs))
 
     def forward(*xs: Any) -> Any:
         made, ok, saved = pull().forward(*xs)
@@ -259,14 +256,14 @@ class Pullback:
         self.value = value
         seeds = [np.ones(t.shape, t.dtype)[()] for t in value.program.types if is_float(t)]
         self.examples = [*value.examples, *seeds]
-        if not value.program.is_same(Program(value.f, value.examples, value.options)):
+        if not value.program.is_same(JaxProgram(value.f, value.examples, value.options)):
             raise UnsupportedError(
                 message(
                     "what the function captures has changed since it was converted",
                     "Call tracker.to_jax again, or pass as an argument what changes",
                 )
             )
-        self.program = Program(self._both, self.examples, value.options)
+        self.program = JaxProgram(self._both, self.examples, value.options)
         self.known, self.late, self.saved = _split(self.program, len(value.examples))
         self.forward = with_pushforward(self._forward, value.push)
         self.backward = with_pushforward(self._backward, self._push)
@@ -308,7 +305,7 @@ class Pullback:
         return Smooth(lambda *given: self._both(*given)[1], self.examples, self.value.options)
 
 
-def _split(program: Program, first_seed: int) -> tuple[list[Any], list[Any], list[Var]]:
+def _split(program: JaxProgram, first_seed: int) -> tuple[list[Any], list[Any], list[Var]]:
     """The steps that do not depend on the seeds, those that do, and the variables of the first that
     the second read."""
     inputs = zip(program.function.inputs, program.arguments, strict=True)
@@ -321,6 +318,6 @@ def _split(program: Program, first_seed: int) -> tuple[list[Any], list[Any], lis
         if depends and isinstance(step, Eqn):
             late.add(step.out)
     made = {step.out for step in known if isinstance(step, Eqn)} - program.constants.keys()
-    read = {atom: None for step in rest for atom in operands_of(step)}
+    read: dict[Any, None] = {atom: None for step in rest for atom in operands_of(step)}
     read.update((result.atom, None) for result in program.results)
     return known, rest, [atom for atom in read if atom in made]

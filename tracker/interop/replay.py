@@ -142,7 +142,7 @@ class Replay:
         lower, rule = eqn.op.lower, RULES.get(eqn.op.name)
         if rule is None:
             return self._expanded(eqn)
-        step = Step(self, eqn)
+        step = ReplayStep(self, eqn)
         xs = list(map(_as_array, operands))
         if isinstance(lower, Map):
             needed, instead = ([], None) if is_checked else expand_requirements(eqn, lower)
@@ -169,7 +169,7 @@ class Replay:
         return convert(_as_array(x)) == guard.expected, shown
 
 
-def _check_result(step: Step, made: Any, xs: list[Any]) -> None:
+def _check_result(step: ReplayStep, made: Any, xs: list[Any]) -> None:
     """Whether NumPy, or Python where the operands are its numbers, gives this result too."""
     lower, name, type = step.eqn.op.lower, step.name, step.out
     if isinstance(lower, Routine) and lower.may_raise:
@@ -195,7 +195,7 @@ _GUARD_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-class Step:
+class ReplayStep:
     """What a rule may ask and say about its equation."""
 
     def __init__(self, replay: Replay, eqn: Eqn) -> None:

@@ -17,7 +17,7 @@ from tracker import tree
 from tracker.autodiff.gradients import value_and_grad
 from tracker.autodiff.pullbacks import pullback
 from tracker.errors import UnsupportedError, message
-from tracker.interop.foreign import from_tensor
+from tracker.interop.foreign import from_tensor, library
 from tracker.jit import jit
 from tracker.support.shown_text import named_after
 
@@ -49,9 +49,9 @@ def as_torch(f: Callable[..., Any]) -> Callable[..., Any]:
     >>> x.grad
     tensor([2., 2.], dtype=torch.float64)
     """
-    import torch
+    torch = library("torch")
 
-    class FromTracker(torch.autograd.Function):  # type: ignore[misc]
+    class FromTracker(torch.autograd.Function):  # type: ignore[name-defined, misc]
         @staticmethod
         def forward(ctx: Any, shape: list[Any], *args: Any) -> Any:
             given = [from_tensor(x) if isinstance(x, torch.Tensor) else x for x in args]
@@ -136,12 +136,9 @@ def as_jax(f: Callable[..., Any], *args: Any) -> Callable[..., Any]:
     >>> jax.jit(jax.grad(g))(np.array([-1.0, 2.0]))
     Array([1., 0.], dtype=float64)
     """
-    import jax
-    import jax.numpy as jnp
-
-    from tracker.interop.jax_function import Arguments, dtype_map
-
-    arguments = Arguments(args, dtype_map(None))
+    jax, jnp = library("jax"), library("jax.numpy")
+    jax_function = library("tracker.interop.jax_function")
+    arguments = jax_function.Arguments(args, jax_function.dtype_map(None))
     flat = arguments.flat(f)
     example = flat(*arguments.examples)
     leaves, structure = tree.flatten(example)
@@ -167,9 +164,9 @@ def as_jax(f: Callable[..., Any], *args: Any) -> Callable[..., Any]:
 
     of_moving = list(compress(examples, moving))
 
-    @jax.custom_vjp
-    def call(*xs: Any) -> Any:
-        return jax.pure_callback(run, results, *xs, vmap_method="sequential")
+    call = jax.custom_vjp(
+        lambda *xs: jax.pure_callback(run, results, *xs, vmap_method="sequential")
+    )
 
     def backward(xs: Any, cotangents: Any) -> Any:
         seeds = [
@@ -226,15 +223,13 @@ def as_pytensor_op(f: Callable[..., Any], *args: Any) -> Any:
 @functools.cache
 def _pytensor_classes() -> Any:
     """The class of such Ops."""
-    import pytensor.gradient
-    import pytensor.tensor as pt
-    from pytensor.graph.basic import Apply
-    from pytensor.graph.op import Op
+    gradient, pt = library("pytensor.gradient"), library("pytensor.tensor")
+    graph = library("pytensor.graph")
 
     def type_like(x: Any) -> Any:
         return pt.TensorType(np.result_type(x).name, shape=(None,) * np.ndim(x))
 
-    class TrackerOp(Op):  # type: ignore[misc]
+    class TrackerOp(graph.Op):  # type: ignore[name-defined, misc]
         """A function of tracker."""
 
         def __init__(self, f: Callable[..., Any], examples: list[Any]) -> None:
@@ -246,7 +241,7 @@ def _pytensor_classes() -> Any:
             given = [
                 t.filter_variable(pt.as_tensor(x)) for t, x in zip(self.itypes, inputs, strict=True)
             ]
-            return Apply(self, given, [t() for t in self.otypes])
+            return graph.Apply(self, given, [t() for t in self.otypes])
 
         def perform(self, node: Any, inputs: Any, outputs: Any) -> None:
             _store(outputs, self.otypes, _as_results(self.f(*inputs)))
@@ -256,18 +251,16 @@ def _pytensor_classes() -> Any:
 
         def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> Any:
             seeds = [
-                y.zeros_like() if isinstance(g.type, pytensor.gradient.DisconnectedType) else g
+                y.zeros_like() if isinstance(g.type, gradient.DisconnectedType) else g
                 for y, g in zip(outputs, cotangents, strict=True)
             ]
             found = iter(TrackerPullbackOp(self)(*inputs, *seeds, return_list=True))
             return [
-                next(found)
-                if t.dtype in pt.type.float_dtypes
-                else pytensor.gradient.disconnected_type()
+                next(found) if t.dtype in pt.type.float_dtypes else gradient.disconnected_type()
                 for t in self.itypes
             ]
 
-    class TrackerPullbackOp(Op):  # type: ignore[misc]
+    class TrackerPullbackOp(graph.Op):  # type: ignore[name-defined, misc]
         """The cotangents of its float arguments."""
 
         def __init__(self, op: TrackerOp) -> None:
@@ -318,8 +311,6 @@ def as_nutpie(logp: Callable[[Any], Any], x0: Any) -> Any:
     >>> trace.posterior["x"].shape
     (1, 20, 2)
     """
-    import nutpie.compiled_pyfunc
-
     named = x0 if isinstance(x0, dict) else {"x": np.asarray(x0, float)}
     flat, unravel = tree.ravel({name: np.asarray(x, float) for name, x in named.items()})
     density = _of_vector(logp, unravel, isinstance(x0, dict))
@@ -328,7 +319,7 @@ def as_nutpie(logp: Callable[[Any], Any], x0: Any) -> Any:
     def expand(flat: Any) -> dict[str, Any]:
         return {name: np.asarray(x) for name, x in unravel(flat).items()}
 
-    return nutpie.compiled_pyfunc.from_pyfunc(
+    return library("nutpie.compiled_pyfunc").from_pyfunc(
         ndim=flat.size,
         make_logp_fn=lambda: with_slope,
         make_expand_fn=lambda *seeds: expand,

@@ -105,7 +105,8 @@ def _winners(
 
 def _indexed_shape(shape: tuple[int, ...], at: tuple[Any, ...]) -> tuple[int, ...]:
     of = tuple(np.zeros(np.shape(i), np.int8) if hasattr(i, "dtype") else i for i in at)
-    return np.broadcast_to(np.int8(0), tuple(max(n, 1) for n in shape))[of].shape
+    found: tuple[int, ...] = np.broadcast_to(np.int8(0), tuple(max(n, 1) for n in shape))[of].shape
+    return found
 
 
 def _are_distinct(shape: tuple[int, ...], arrays: Sequence[Any], at: tuple[Any, ...]) -> bool:
@@ -115,7 +116,7 @@ def _are_distinct(shape: tuple[int, ...], arrays: Sequence[Any], at: tuple[Any, 
     if not all(type(a) is np.ndarray for a in arrays):
         return False
     found = np.arange(math.prod(shape)).reshape(shape)[at]
-    return np.unique(found).size == found.size
+    return bool(np.unique(found).size == found.size)
 
 
 def _ordinals(shape: tuple[int, ...]) -> Any:
