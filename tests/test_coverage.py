@@ -39,3 +39,17 @@ def test_every_differentiable_function_is_called_in_a_test(space):
 def test_what_is_refused_is_refused_by_name(function):
     with pytest.raises(UnsupportedError, match=function.__name__):
         NUMPY[function](param(np.ones(2)))
+
+
+def test_what_to_jax_runs_is_read_from_its_rules():
+    pytest.importorskip("jax")
+    found = {f"{space}.{name}": coverage_table.in_jax(space, name) for space, name in [
+        ("numpy", "sin"), ("numpy", "sum"), ("numpy", "median"), ("numpy.linalg", "solve"),
+        ("scipy.special", "jv"), ("scipy.special", "betainc"), ("scipy.linalg", "expm"),
+    ]}  # fmt: skip
+    assert found == {
+        "numpy.sin": "yes", "numpy.sum": "yes", "numpy.median": coverage_table.COMPOSED,
+        "numpy.linalg.solve": "yes", "scipy.special.jv": "no", "scipy.special.betainc": "yes",
+        "scipy.linalg.expm": coverage_table.COMPOSED,
+    }  # fmt: skip
+    assert {"jv", "draw"} <= set(coverage_table.ops_without_rule())

@@ -16,9 +16,10 @@ CODE = "`"
 
 def table() -> str:
     """HTML. Without JavaScript it is a plain table."""
+    jax = coverage_table.HAS_JAX
     rows = [
         f'<tr><td><code>{escape(space)}.{escape(name)}</code></td><td class="{status}">'
-        f"{status}</td><td>{_code(why)}</td></tr>"
+        f"{status}</td>{_jax_cell(space, name, status) if jax else ''}<td>{_code(why)}</td></tr>"
         for space, found in coverage_table.rows().items()
         for name, status, why in found
         if status != "not a function"
@@ -30,8 +31,23 @@ def table() -> str:
         f'<option value="">all</option>{statuses}</select> '
         f'<span class="coverage-count" aria-live="polite">{len(rows)} functions</span></p>'
         '<table class="table coverage"><thead><tr><th>function</th><th>with tracked values</th>'
-        f"<th>how, or why</th></tr></thead><tbody>{''.join(rows)}</tbody></table>"
-        f"<script>{SCRIPT}</script>"
+        f"{'<th>by <code>to_jax</code></th>' if jax else ''}<th>how, or why</th></tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table>"
+        f"{_ops_in_jax() if jax else ''}<script>{SCRIPT}</script>"
+    )
+
+
+def _jax_cell(space: str, name: str, status: str) -> str:
+    known = status in ("differentiable", "constant")
+    return f"<td>{coverage_table.in_jax(space, name) if known else ''}</td>"
+
+
+def _ops_in_jax() -> str:
+    missing = coverage_table.ops_without_rule()
+    names = ", ".join(f"<code>{escape(name)}</code>" for name in missing)
+    return (
+        f"<p>Of the {len(coverage_table.OPS)} ops that functions are composed of, "
+        f"<code>to_jax</code> has no rule for {len(missing)}: {names}.</p>"
     )
 
 

@@ -9,6 +9,7 @@ what they are. A name that fits nowhere is `UNACCOUNTED`, which a test forbids.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import types
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import scipy.special
 
 import tracker.scipy.special
-from tracker.ir.op import NONDIFFERENTIABLE, NUMPY, UFUNCS, UNSUPPORTED
+from tracker.ir.op import NONDIFFERENTIABLE, NUMPY, OPS, UFUNCS, UNSUPPORTED
 from tracker.ops import special  # noqa: F401  (enters SciPy's ufuncs in the registry)
 from tracker.scipy import SUBMODULES
 from tracker.scipy._bridge.callback import NONDIFFERENTIABLE as SCIPY_CONSTANTS
@@ -134,3 +135,28 @@ def rows() -> dict[str, list[tuple[str, str, str]]]:
             (n, *classify_scipys(own, n, getattr(theirs, n))) for n in public(theirs)
         ]
     return out
+
+
+# In JAX -------------------------------------------------------------------------------------------
+
+HAS_JAX = importlib.util.find_spec("jax") is not None
+COMPOSED = "by its ops"
+
+
+def in_jax(space: str, name: str) -> str:
+    """Whether `to_jax` runs a function: "yes", "no", or that it is composed of other ops."""
+    from tracker.interop.replay import has_rule
+
+    thing = getattr(importlib.import_module(space), name)
+    op = UFUNCS.get(thing) if isinstance(thing, np.ufunc) else None
+    if op is None:
+        owners = (op for op in OPS.values() if thing in op.numpy or op.evaluate is thing)
+        op = next(owners, OPS.get(name) if space in SPACES else None)
+    return COMPOSED if op is None else "yes" if has_rule(op) else "no"
+
+
+def ops_without_rule() -> list[str]:
+    """The names of the ops that `to_jax` refuses."""
+    from tracker.interop.replay import has_rule
+
+    return sorted(op.name for op in OPS.values() if not has_rule(op))
