@@ -15,7 +15,7 @@ import scipy.optimize  # noqa: F401  (imported here, because it changes warning 
 
 import tracker
 
-for _name in ("sympy", "pytensor"):  # these change warning filters, too; torch imports the first
+for _name in ("torch", "sympy", "pytensor"):  # these change warning filters, too
     if importlib.util.find_spec(_name):
         importlib.import_module(_name)
 
