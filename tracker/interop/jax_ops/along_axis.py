@@ -52,6 +52,43 @@ def _running(function: Any) -> Any:
     return extreme
 
 
+# Keys: unsigned integers in the order of the numbers, as `ops/along_axis/sort.py` has them. The
+# expansions of `argpartition` and `unique_order` sort them.
+
+
+def _top_bit(dtype: Any) -> Any:
+    return dtype.type(1 << (8 * dtype.itemsize - 1))
+
+
+def _key(x: Any) -> Any:
+    """The key of a number; zeros of both signs differ."""
+    unsigned = np.dtype(f"u{x.dtype.itemsize}")
+    if x.dtype.kind in "bu":
+        return x.astype(unsigned)
+    raw = jax.lax.bitcast_convert_type(x, unsigned)
+    if x.dtype.kind == "i":
+        return raw ^ _top_bit(unsigned)
+    key = jnp.where(raw & _top_bit(unsigned), ~raw, raw ^ _top_bit(unsigned))
+    return jnp.where(jnp.isnan(x), ~unsigned.type(0), key)
+
+
+@rule("key_value")
+def _key_value(step: Any, key: Any, dtype: Any) -> Any:
+    """The number of a key."""
+    if dtype.kind in "bu":
+        return key
+    key = key.astype(f"u{step.dtype.itemsize}")
+    top = _top_bit(key.dtype)
+    raw = key ^ top if dtype.kind == "i" else jnp.where(key & top, key ^ top, ~key)
+    return jax.lax.bitcast_convert_type(raw, step.dtype)
+
+
+def _keys_at(keys: Any, ranks: Any) -> Any:
+    return jnp.take_along_axis(
+        jnp.sort(keys, -1), jnp.broadcast_to(ranks, (len(keys), ranks.shape[1])), -1
+    )
+
+
 def _ranked(rows: Any, ranks: Any) -> Any:
     ranks = jnp.broadcast_to(ranks, (len(ranks), len(rows)))
     return jnp.take_along_axis(jnp.sort(rows, axis=1).T, ranks, axis=0)
@@ -87,6 +124,9 @@ functions(
         "argsort": _argsort,
         "ordered": lambda keys: jnp.sort(keys, -1),
         "order": lambda keys: jnp.argsort(keys, -1, stable=True),
+        "sort_key": lambda x: _key(jnp.where(x == 0, 0, x) if x.dtype != bool else x),
+        "value_key": _key,
+        "keys_at": _keys_at,
         "lexsort": lambda keys, axis=-1: jnp.lexsort(jnp.where(keys == 0, 0, keys), axis),
         "searchsorted": lambda a, v, side="left": jnp.searchsorted(a, v, side),
         "key_places": lambda a, v, right: jnp.searchsorted(a, v, "right" if right else "left"),

@@ -49,8 +49,17 @@ def _pseudo_huber(delta: Any, r: Any) -> Any:
 
 
 def _mills(x: Any) -> Any:
-    """The normal density over its distribution function."""
-    return jnp.exp(-0.5 * x * x - 0.5 * math.log(2 * math.pi) - jsp.log_ndtr(x))
+    """The normal density over its distribution function; far left, Laplace's continued fraction."""
+    t = jnp.maximum(-x, 5.0)
+    tail = t
+    for k in range(20, 0, -1):
+        tail = t + k / tail
+    near = jnp.exp(-0.5 * x * x - 0.5 * math.log(2 * math.pi) - jsp.log_ndtr(jnp.maximum(x, -5.0)))
+    return jnp.where(x < -5.0, tail, near)
+
+
+def _erfcx(x: Any) -> Any:
+    return math.sqrt(2 / math.pi) / _mills(-math.sqrt(2) * x)
 
 
 def _student_t(df: Any, t: Any) -> Any:
@@ -67,7 +76,7 @@ functions(
     {
         "psi": jsp.digamma,
         "i0_scipy": jsp.i0,
-        "erfcx": lambda x: jnp.exp(x * x + math.log(2) + jsp.log_ndtr(-math.sqrt(2) * x)),
+        "erfcx": _erfcx,
         "mills": _mills,
         "log_expit": jax.nn.log_sigmoid,
         "cbrt_scipy": jnp.cbrt,
