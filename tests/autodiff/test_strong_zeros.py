@@ -1,4 +1,4 @@
-"""Within `strong_zeros_at_once`, the trace of a derivative has no guards; the numbers are the same."""
+"""Within `strong_zeros_at_once` the trace of a derivative has no guards, and the same numbers."""
 
 import numpy as np
 import pytest
