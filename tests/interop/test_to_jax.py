@@ -1,5 +1,6 @@
 """Functions in JAX have tracker's values and derivatives, and say where a trace does not hold."""
 
+import gc
 import re
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 import tracker
 from tracker import UnsupportedError, nn
+from tracker.tape.value import Value
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
@@ -459,3 +461,14 @@ def test_products_have_all_digits_unless_told_otherwise():
     default = tracker.stablehlo(np.matmul, np.eye(3), np.eye(3), precision=None)
     assert "HIGHEST" in precise
     assert "HIGHEST" not in default
+
+
+def test_the_tape_of_the_examples_is_not_kept():
+    def arrays():
+        gc.collect()
+        return sum(type(x) is Value and np.shape(x.aval) == (77, 3) for x in gc.get_objects())
+
+    g = tracker.to_jax(lambda x: np.sum(np.sin(x) * x), np.ones((77, 3)))
+    assert arrays() == 0
+    jax.grad(g)(np.ones((77, 3)))
+    assert arrays() == 0

@@ -54,8 +54,9 @@ class JaxProgram:
             run = traced_run(f, tuple(map(_copied, examples)), {})
         _refuse_effects(run, getattr(f, "__name__", "the function"))
         trace = run.required_trace
-        self.function, self.template = trace.function, run.returned.template
-        self.structure = trace.structure
+        self.function, self.structure = trace.function, trace.structure
+        nothing = [None] * self.structure.count  # in place of values, which would keep the tape
+        self.template = tree.unflatten(self.structure, nothing, run.returned.template)
         self.results = trace.outputs
         self.arguments = [n if n < len(examples) else None for n in trace.inputs]
         captured = [n for n in trace.inputs if n >= len(examples)] + trace.captures
