@@ -1,12 +1,16 @@
 """Threads for long loops: a small pool, written in LLVM IR, that machine code calls directly.
 
-`@tk.parallel(task, context, n)` runs task(context, 0), ..., task(context, n - 1), task 0 on the
-calling thread, and returns when all have ended. Workers never touch Python, so any thread may hold
-the interpreter's lock.
+`@tk.parallel(task, context, n)` runs task(context, 0), ..., task(context, n - 1) and returns when
+all have ended. The caller and the workers claim tasks one by one, so that the caller waits only for
+tasks that a worker has begun: where other programs use the processors, and no worker is scheduled
+in time, it runs all of them. Workers never touch Python, so any thread may hold the interpreter's
+lock.
 
 Invariants: one region runs at a time. If the pool is busy (another thread) or absent (a forked
 child), the caller runs all tasks in order, with the same result. A task is given to exactly one
-thread.
+thread: a claim replaces the ticket (the region's number and the next task), and fails if it is not
+the one that was read. Between regions the ticket has no task left, and only then are the fields
+written that a claim relies on.
 """
 
 from __future__ import annotations
@@ -23,12 +27,19 @@ NAME = "tk.parallel"
 DECLARATION = f"declare void @{NAME}(ptr, ptr, i64)"
 MAX_THREADS = 16  # beyond, memory bandwidth is the limit
 
-_POOL = r"""
-%pool = type { [64 x i8], [64 x i8], ptr, ptr, i64, i64, i64, i64 }
-@pool = internal global %pool zeroinitializer, align 64
+_CLOSED = 0xFFFFFFFF  # the next task of a region that is over: more than any has
+_SPINS, _JOIN_SPINS = 4000, 20000  # before a worker sleeps, and the caller yields
+
+_POOL = rf"""
+@mutex = internal global [64 x i8] zeroinitializer, align 64
+@wake = internal global [64 x i8] zeroinitializer, align 64
+@ticket = internal global i64 0, align 64
+@finished = internal global i64 0, align 64
+@count = internal global i64 0, align 64
+@task = internal global ptr null
+@context = internal global ptr null
 @pool.pid = internal global i32 -1
 @pool.busy = internal global i64 0, align 64
-@pool.workers = internal global i64 0
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(i64)
 declare i32 @pthread_mutex_init(ptr, ptr)
@@ -40,62 +51,76 @@ declare i32 @pthread_cond_broadcast(ptr)
 declare i32 @getpid()
 declare i32 @sched_yield()
 
-define internal ptr @worker(ptr %arg) {
+; Claim tasks of a region and run them, until none is left.
+define internal void @run_tasks(i64 %region) {{
 entry:
-  %id = ptrtoint ptr %arg to i64
-  %wake = getelementptr %pool, ptr @pool, i64 0, i32 1
-  %taskp = getelementptr %pool, ptr @pool, i64 0, i32 2
-  %contextp = getelementptr %pool, ptr @pool, i64 0, i32 3
-  %turnp = getelementptr %pool, ptr @pool, i64 0, i32 4
-  %leftp = getelementptr %pool, ptr @pool, i64 0, i32 5
-  %countp = getelementptr %pool, ptr @pool, i64 0, i32 6
+  br label %look
+look:
+  %seen = load atomic i64, ptr @ticket acquire, align 8
+  %number = lshr i64 %seen, 32
+  %open = icmp eq i64 %number, %region
+  br i1 %open, label %read, label %done
+read:
+  %next = and i64 %seen, {_CLOSED}
+  %n = load atomic i64, ptr @count monotonic, align 8
+  %task = load atomic ptr, ptr @task monotonic, align 8
+  %context = load atomic ptr, ptr @context monotonic, align 8
+  %some = icmp ult i64 %next, %n
+  br i1 %some, label %claim, label %done
+claim:
+  %after = add i64 %seen, 1
+  %pair = cmpxchg ptr @ticket, i64 %seen, i64 %after acq_rel acquire, align 8
+  %mine = extractvalue {{ i64, i1 }} %pair, 1
+  br i1 %mine, label %run, label %look
+run:
+  call void %task(ptr %context, i64 %next)
+  %old = atomicrmw add ptr @finished, i64 1 acq_rel
+  br label %look
+done:
+  ret void
+}}
+
+define internal ptr @worker(ptr %none) {{
+entry:
   br label %outer
 outer:
-  %seen = phi i64 [ 0, %entry ], [ %turn, %next ]
+  %last = phi i64 [ 0, %entry ], [ %region, %run ]
   br label %spin
 spin:
   %k = phi i64 [ 0, %outer ], [ %k1, %again ]
-  %now = load atomic i64, ptr %turnp acquire, align 8
-  %new = icmp ne i64 %now, %seen
+  %seen = load atomic i64, ptr @ticket acquire, align 8
+  %now = lshr i64 %seen, 32
+  %new = icmp ne i64 %now, %last
   br i1 %new, label %run, label %again
 again:
   %k1 = add i64 %k, 1
-  %more = icmp ult i64 %k1, 4000
+  %more = icmp ult i64 %k1, {_SPINS}
   br i1 %more, label %spin, label %sleep
 sleep:
-  %l = call i32 @pthread_mutex_lock(ptr @pool)
+  %l = call i32 @pthread_mutex_lock(ptr @mutex)
   br label %check
 check:
-  %later = load atomic i64, ptr %turnp acquire, align 8
-  %same = icmp eq i64 %later, %seen
+  %read = load atomic i64, ptr @ticket acquire, align 8
+  %later = lshr i64 %read, 32
+  %same = icmp eq i64 %later, %last
   br i1 %same, label %wait, label %awake
 wait:
-  %w = call i32 @pthread_cond_wait(ptr %wake, ptr @pool)
+  %w = call i32 @pthread_cond_wait(ptr @wake, ptr @mutex)
   br label %check
 awake:
-  %u = call i32 @pthread_mutex_unlock(ptr @pool)
+  %u = call i32 @pthread_mutex_unlock(ptr @mutex)
   br label %run
 run:
-  %turn = phi i64 [ %now, %spin ], [ %later, %awake ]
-  %count = load i64, ptr %countp
-  %mine = icmp ult i64 %id, %count
-  br i1 %mine, label %work, label %next
-work:
-  %task = load ptr, ptr %taskp
-  %context = load ptr, ptr %contextp
-  call void %task(ptr %context, i64 %id)
-  br label %next
-next:
-  %old = atomicrmw sub ptr %leftp, i64 1 acq_rel
+  %region = phi i64 [ %now, %spin ], [ %later, %awake ]
+  call void @run_tasks(i64 %region)
   br label %outer
-}
+}}
 
 ; Start n - 1 workers; false if one could not be had.
-define i1 @tk.start(i64 %n) {
+define i1 @tk.start(i64 %n) {{
 entry:
-  %wake = getelementptr %pool, ptr @pool, i64 0, i32 1
-  %a = call i32 @pthread_mutex_init(ptr @pool, ptr null)
-  %b = call i32 @pthread_cond_init(ptr %wake, ptr null)
+  %a = call i32 @pthread_mutex_init(ptr @mutex, ptr null)
+  %b = call i32 @pthread_cond_init(ptr @wake, ptr null)
   %thread = alloca i64
   br label %loop
 loop:
@@ -103,14 +128,12 @@ loop:
   %go = icmp ult i64 %i, %n
   br i1 %go, label %make, label %done
 make:
-  %arg = inttoptr i64 %i to ptr
-  %bad = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr %arg)
+  %bad = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr null)
   %ok = icmp eq i32 %bad, 0
   br i1 %ok, label %made, label %failed
 made:
   %t = load i64, ptr %thread
   %d = call i32 @pthread_detach(i64 %t)
-  store i64 %i, ptr @pool.workers
   %i1 = add i64 %i, 1
   br label %loop
 failed:
@@ -119,59 +142,49 @@ done:
   %pid = call i32 @getpid()
   store i32 %pid, ptr @pool.pid
   ret i1 true
-}
+}}
 
-define void @tk.parallel(ptr %task, ptr %context, i64 %n) {
+define void @tk.parallel(ptr %task, ptr %context, i64 %n) {{
 entry:
-  %leftp = getelementptr %pool, ptr @pool, i64 0, i32 5
   %home = load i32, ptr @pool.pid
   %pid = call i32 @getpid()
   %here = icmp eq i32 %home, %pid
   br i1 %here, label %ask, label %alone
 ask:
   %got = cmpxchg ptr @pool.busy, i64 0, i64 1 acq_rel monotonic
-  %free = extractvalue { i64, i1 } %got, 1
+  %free = extractvalue {{ i64, i1 }} %got, 1
   br i1 %free, label %share, label %alone
 share:
-  %wake = getelementptr %pool, ptr @pool, i64 0, i32 1
-  %taskp = getelementptr %pool, ptr @pool, i64 0, i32 2
-  %contextp = getelementptr %pool, ptr @pool, i64 0, i32 3
-  %turnp = getelementptr %pool, ptr @pool, i64 0, i32 4
-  %countp = getelementptr %pool, ptr @pool, i64 0, i32 6
-  %workers = load i64, ptr @pool.workers
-  store ptr %task, ptr %taskp
-  store ptr %context, ptr %contextp
-  store i64 %n, ptr %countp
-  store atomic i64 %workers, ptr %leftp release, align 8
-  %l = call i32 @pthread_mutex_lock(ptr @pool)
-  %old = atomicrmw add ptr %turnp, i64 1 acq_rel
-  %c = call i32 @pthread_cond_broadcast(ptr %wake)
-  %u = call i32 @pthread_mutex_unlock(ptr @pool)
-  call void %task(ptr %context, i64 0)
-  ; tasks that there is no worker for
-  %have = add i64 %workers, 1
-  br label %rest
-rest:
-  %r = phi i64 [ %have, %share ], [ %r1, %extra ]
-  %over = icmp ult i64 %r, %n
-  br i1 %over, label %extra, label %join
-extra:
-  call void %task(ptr %context, i64 %r)
-  %r1 = add i64 %r, 1
-  br label %rest
+  store atomic ptr %task, ptr @task monotonic, align 8
+  store atomic ptr %context, ptr @context monotonic, align 8
+  store atomic i64 %n, ptr @count monotonic, align 8
+  store atomic i64 0, ptr @finished monotonic, align 8
+  %before = load atomic i64, ptr @ticket monotonic, align 8
+  %last = lshr i64 %before, 32
+  %following = add i64 %last, 1
+  %region = and i64 %following, {_CLOSED}
+  %first = shl i64 %region, 32
+  %l = call i32 @pthread_mutex_lock(ptr @mutex)
+  store atomic i64 %first, ptr @ticket release, align 8
+  %c = call i32 @pthread_cond_broadcast(ptr @wake)
+  %u = call i32 @pthread_mutex_unlock(ptr @mutex)
+  call void @run_tasks(i64 %region)
+  br label %join
 join:
-  %k = phi i64 [ 0, %rest ], [ %k1, %spin ], [ 0, %yield ]
-  %left = load atomic i64, ptr %leftp acquire, align 8
-  %all = icmp eq i64 %left, 0
+  %k = phi i64 [ 0, %share ], [ %k1, %spin ], [ 0, %yield ]
+  %ended = load atomic i64, ptr @finished acquire, align 8
+  %all = icmp eq i64 %ended, %n
   br i1 %all, label %finish, label %spin
 spin:
   %k1 = add i64 %k, 1
-  %long = icmp ugt i64 %k1, 20000
+  %long = icmp ugt i64 %k1, {_JOIN_SPINS}
   br i1 %long, label %yield, label %join
 yield:
   %y = call i32 @sched_yield()
   br label %join
 finish:
+  %closed = or i64 %first, {_CLOSED}
+  store atomic i64 %closed, ptr @ticket release, align 8
   store atomic i64 0, ptr @pool.busy release, align 8
   ret void
 alone:
@@ -184,7 +197,7 @@ one:
   br label %alone
 done:
   ret void
-}
+}}
 """
 
 
