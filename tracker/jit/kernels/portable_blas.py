@@ -4,36 +4,45 @@ Code that is linked without Python brings its own definitions of the external na
 call: plain loops, which the compiler vectorises, instead of the tuned library.
 
 Invariant: each function means what its namesake means in the calls that plans make: row-major,
-alpha 1, beta 0 (gemv: any beta).
+alpha 1, beta 0 (gemv: any beta), nothing conjugated. Routines (`jit/lapack`) make other calls: of
+the library.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-
-from tracker.jit.lapack.library_calls import NOT_TRANSPOSED, ROW_MAJOR, TRANSPOSED, blas_integers
+from tracker.jit.lapack.library_calls import (
+    NOT_TRANSPOSED,
+    ROW_MAJOR,
+    TRANSPOSED,
+    blas_integers,
+    scalar_argument,
+)
 from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter, internal_routine
 
-_SCRATCH_TEXT = """
-declare noalias ptr @malloc(i64)
-declare void @free(ptr)
-define internal noalias ptr @tk.take(i64 %size) {
+_SUPPORT = {
+    "tk.take": """declare noalias ptr @malloc(i64)
+define noalias ptr @tk.take(i64 %size) {
   %p = call ptr @malloc(i64 %size)
   ret ptr %p
-}
-define internal void @tk.give(ptr %p, i64 %size) {
+}""",
+    "tk.give": """declare void @free(ptr)
+define void @tk.give(ptr %p, i64 %size) {
   call void @free(ptr %p)
   ret void
+}""",
+    # would handle Python's signals: there is no Python
+    "tk.pause": "define i64 @tk.pause(ptr %since) alwaysinline {\n  ret i64 0\n}",
 }
-"""
+_PRODUCT = re.compile(r"@cblas_([sdcz]gem[mv])\(")
 
 
 def _function(
     kind: MatrixKind, symbol: str, parameters: str, result: str = "void"
 ) -> RoutineWriter:
-    """A function with these parameters; INT and T stand for integers and elements."""
-    typed = parameters.replace("INT", kind.integer_type).replace("T ", f"{kind.real_type} ")
+    """A function with these parameters; INT and T stand for integers and factors."""
+    factor = "ptr" if kind.is_complex else kind.real_type
+    typed = parameters.replace("INT", kind.integer_type).replace("T ", f"{factor} ")
     return internal_routine(symbol, [typed], kind, result=result)
 
 
@@ -54,7 +63,7 @@ def _gemm(kind: MatrixKind) -> str:
     """z[i, j] = sum_p x[i, p] y[p, j]: a step of p adds a multiple of a row of y to a row of z."""
     c = _function(
         kind,
-        kind.blas("gemm"),
+        f"tk.plain.{kind.letter}gemm",
         "i32 %order, i32 %flipx, i32 %flipy, INT %m, INT %n, INT %k, T %alpha, ptr %x, INT %ldx, "
         "ptr %y, INT %ldy, T %beta, ptr noalias %z, INT %ldz",
     )
@@ -81,7 +90,7 @@ def _gemv(kind: MatrixKind) -> str:
     """z[i] = beta z[i] + sum_p x[i, p] y[p]."""
     c = _function(
         kind,
-        kind.blas("gemv"),
+        f"tk.plain.{kind.letter}gemv",
         "i32 %order, i32 %flip, INT %rows, INT %columns, T %alpha, ptr %x, INT %ldx, ptr %y, "
         "INT %stepy, T %beta, ptr noalias %z, INT %stepz",
     )
@@ -113,47 +122,35 @@ def _gram(kind: MatrixKind) -> str:
         for one, other in ((TRANSPOSED, NOT_TRANSPOSED), (NOT_TRANSPOSED, TRANSPOSED))
     ]
     n, k, lead = blas_integers(c, ("%n", "%k", "%lead"))
-    one, zero = f"{kind.real_type} 1.0", f"{kind.real_type} 0.0"
+    one, zero = scalar_argument(c, "1.0"), scalar_argument(c, "0.0")
     arguments = [f"i32 {ROW_MAJOR}", *(f"i32 {flag}" for flag in flags), n, n, k, one, "ptr %a"]
     arguments += [lead, "ptr %a", lead, zero, "ptr %z", n]
-    c.emit(f"call void @{kind.blas('gemm')}({', '.join(arguments)})")
+    c.call("void", f"tk.plain.{kind.letter}gemm", arguments)
     c.ret()
-    return c.text()
+    return "\n".join([*c.declared, c.text()])
 
 
 _PRODUCTS = {
-    symbol: (write, letter)
-    for letter in "ds"
-    for symbol, write in (
-        (f"cblas_{letter}gemm", _gemm),
-        (f"cblas_{letter}gemv", _gemv),
-        (f"tk.{letter}gram", _gram),
-    )
+    **{f"tk.plain.{letter}gemm": (_gemm, letter) for letter in "sdcz"},
+    **{f"tk.plain.{letter}gemv": (_gemv, letter) for letter in "sd"},
+    **{f"tk.{letter}gram": (_gram, letter) for letter in "sdcz"},
 }
-_SCRATCH = {"tk.take", "tk.give"}
-_PAUSE = "tk.pause"  # would handle Python's signals: there is no Python
 
 
-def missing(symbols: Iterable[str]) -> list[str]:
-    """The names that have no definition here."""
-    return sorted(set(symbols) - set(_PRODUCTS) - _SCRATCH - {_PAUSE})
+def with_plain_products(text: str) -> str:
+    """A module that calls the products of this file instead of the library's."""
+    return _PRODUCT.sub(r"@tk.plain.\1(", text)
 
 
-def with_definitions(text: str, symbols: Iterable[str], int_bits: int) -> str:
-    """A module that defines these names instead of declaring them."""
-    wanted = set(symbols)
-    wanted |= {f"cblas_{letter}gemm" for letter in "ds" if f"tk.{letter}gram" in wanted}
-    definitions = []
-    for name in sorted(wanted & set(_PRODUCTS)):
-        write, letter = _PRODUCTS[name]
-        definitions.append(write(MatrixKind(letter, f"i{int_bits}")))
-    if wanted & _SCRATCH:
-        definitions.append(_SCRATCH_TEXT)
-        wanted |= _SCRATCH | {"malloc", "free"}
-    if _PAUSE in wanted:
-        definitions.append(
-            f"define internal i64 @{_PAUSE}(ptr %since) alwaysinline {{\n  ret i64 0\n}}"
-        )
-    for name in wanted:
-        text = re.sub(rf"^declare [^@\n]*@{re.escape(name)}\(.*\n", "", text, flags=re.MULTILINE)
-    return "\n".join([text, *definitions])
+def definitions(symbol: str, int_bits: int) -> dict[str, str]:
+    """The text of each function that defines a name, by symbol; empty if there is none."""
+    symbol = symbol.replace("cblas_", "tk.plain.")
+    if symbol in _SUPPORT:
+        return {symbol: _SUPPORT[symbol]}
+    if symbol not in _PRODUCTS:
+        return {}
+    write, letter = _PRODUCTS[symbol]
+    texts = {symbol: write(MatrixKind(letter, f"i{int_bits}"))}
+    if write is _gram:
+        texts |= definitions(f"tk.plain.{letter}gemm", int_bits)
+    return texts

@@ -154,28 +154,50 @@ def factored_words(n: int, kind: MatrixKind) -> tuple[int, int]:
 def routine_address(symbol: str, level: int) -> int | None:
     """The address of a routine by its symbol, compiled at a level; None if there is no such
     routine."""
-    letter, name = symbol.removeprefix("tk.")[:1], symbol.removeprefix("tk.")[1:]
+    letter, name = _letter_and_name(symbol)
     if letter not in "sdcz" or name not in ROUTINES:
         return None
     return _compiled_routine(name, letter, level)
+
+
+def _letter_and_name(symbol: str) -> tuple[str, str]:
+    both = symbol.removeprefix("tk.")
+    return both[:1], both[1:]
 
 
 @locked_cache
 def _compiled_routine(name: str, letter: str, level: int) -> int:
     library = blas.library()
     kind = MatrixKind(letter, f"i{library.int_bits}")
-    code = ROUTINES[name].write(kind)
     symbols = {
         call: routine_address(call, level) or library.symbols[call]
         for call in _called_symbols(name, kind)
     }
-    text = "\n".join([*sorted(code.declared), code.text()])
+    text = _routine_text(name, kind)
     module = object_cache.compile_or_load(text, level=level, symbols=symbols)
     _MODULES.append(module)
     return module.address(kind.symbol(name))
 
 
 _MODULES: list[object] = []  # never freed: other code calls them
+
+
+def _routine_text(name: str, kind: MatrixKind) -> str:
+    code = ROUTINES[name].write(kind)
+    return "\n".join([*sorted(code.declared), code.text()])
+
+
+def routine_texts(symbol: str, integer_type: str) -> dict[str, str]:
+    """The texts of a routine and of those that it calls, by symbol, for a library with integers of
+    this type; empty if there is no such routine."""
+    letter, name = _letter_and_name(symbol)
+    if letter not in "dz" or name not in ROUTINES:
+        return {}
+    kind = MatrixKind(letter, integer_type)
+    texts = {symbol: _routine_text(name, kind)}
+    for other in ROUTINES[name].own_routines:
+        texts |= routine_texts(kind.symbol(other), integer_type)
+    return texts
 
 
 def _called_symbols(name: str, kind: MatrixKind) -> list[str]:

@@ -188,9 +188,12 @@ def _loop_strength_reduction(enabled: bool) -> Iterator[None]:
         llvm.set_option("tracker", "-disable-lsr=false")
 
 
-def export_object(functions: Mapping[str, Iterable[str]], native: bool) -> bytes:
-    """An object file of C functions, each linked from the texts of its modules; other symbols are
-    internal.
+def export_object(
+    functions: Mapping[str, Iterable[str]], public: Iterable[str], native: bool
+) -> tuple[bytes, list[str]]:
+    """An object file of functions that may call each other, each linked from the texts of its
+    modules, and the functions that it takes from outside; only the public ones can be called from
+    outside.
 
     native: compile for this processor, otherwise for the baseline of the target.
     """
@@ -210,9 +213,11 @@ def export_object(functions: Mapping[str, Iterable[str]], native: bool) -> bytes
             else:
                 merged.link_in(module)
         assert merged is not None
+        _internalise(merged, set(public))
         merged.triple, merged.data_layout = machine.triple, str(machine.target_data)
         _run_passes(merged, machine, Pipeline(3, True, False, 3))
-        return bytes(machine.emit_object(merged))
+        outside = [function.name for function in merged.functions if function.is_declaration]
+        return bytes(machine.emit_object(merged)), outside
 
 
 def _link_modules(texts: Iterable[str], public: str) -> Any:
@@ -220,11 +225,17 @@ def _link_modules(texts: Iterable[str], public: str) -> Any:
     first, *others = map(llvm.parse_assembly, texts)
     for other in others:
         first.link_in(other)
-    for function in first.functions:
-        if not function.is_declaration and function.name != public:
-            function.linkage = llvm.Linkage.internal
+    _internalise(first, {public})
     first.verify()
     return first
+
+
+def _internalise(module: Any, public: set[str]) -> None:
+    """Hide all functions of a module but these."""
+    for function in module.functions:
+        if not function.is_declaration:
+            shown = function.name in public
+            function.linkage = llvm.Linkage.external if shown else llvm.Linkage.internal
 
 
 def load(

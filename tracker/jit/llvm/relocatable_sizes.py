@@ -18,7 +18,7 @@ import functools
 import math
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 _TABLE_PREFIX = "sizes"
 _MAX_LITERAL = 9  # integers up to here stay in the text, and floats that are quarters
@@ -26,6 +26,14 @@ _MAX_FUNCTION_LINES = 2400  # beyond, its numbers stay
 
 _FUNCTION_NAME = re.compile(r"[^@\n]*@([\w.]+)\(")
 _LIFTED_FUNCTION = re.compile(r"(k\d+(\.far|\.task)?|plan|body\d+|entry)$")
+_LIFTED_SIGNATURE = re.compile(
+    r"^(.*@(?:k\d+(?:\.far)?|plan|body\d+)\()(\))?", re.MULTILINE
+)  # of a definition, a declaration or a call
+_TABLE_GLOBAL = re.compile(rf"^@{_TABLE_PREFIX}\.\S+ = external global .*\n", re.MULTILINE)
+_TABLE_LOAD = re.compile(
+    rf"^  (\S+) = load (\w+), ptr getelementptr \(i64, ptr @({_TABLE_PREFIX}\.\S+), i64 (\d+)\)",
+    re.MULTILINE,
+)
 _OPCODE = re.compile(r" *(?:%[\w.]+ = )?(\w+)(?: \w+)*? i64 |(?: *(?:%[\w.]+ = )?(\w+))")
 _LITERAL_OPCODES = {"alloca", "switch", "udiv", "sdiv", "urem", "srem", "shl", "lshr", "ashr"}
 _BINARY_OPCODES = {"add", "sub", "icmp"}
@@ -59,6 +67,31 @@ def lift_sizes(text: str) -> tuple[str, dict[str, bytes]]:
         for symbol, table in tables.items()
     ]
     return "".join([*heads, _METADATA, *parts]), tables
+
+
+def sizes_as_parameter(texts: Sequence[str]) -> tuple[list[str], bytes]:
+    """The modules of a program, and the table of its sizes: each function takes the table's address
+    as first parameter, so that programs of several shapes with the same texts are one program."""
+    lifted = [lift_sizes(text) for text in texts]
+    starts, table = {}, b""
+    for _, tables in lifted:
+        for symbol, entries in tables.items():
+            starts[symbol] = len(table) // 8
+            table += entries
+
+    def load(match: re.Match[str]) -> str:
+        name, kind, symbol, at = match.groups()
+        cell = f"{name}.at = getelementptr i64, ptr %sizes, i64 {starts[symbol] + int(at)}"
+        return f"  {cell}\n  {name} = load {kind}, ptr {name}.at"
+
+    def parameter(match: re.Match[str]) -> str:
+        own = "ptr" if match[1].startswith("declare") else "ptr %sizes"
+        return f"{match[1]}{own}{match[2] or ', '}"
+
+    return [
+        _LIFTED_SIGNATURE.sub(parameter, _TABLE_LOAD.sub(load, _TABLE_GLOBAL.sub("", text)))
+        for text, _ in lifted
+    ], table
 
 
 def table_symbol(name: str) -> str:

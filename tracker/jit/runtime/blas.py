@@ -42,16 +42,16 @@ NAMES = (
     *(f"z{routine}_" for routine in (*_LAPACK, *_COMPLEX_LAPACK)),
 )
 # The forms of a name in different builds, and the width of integers in each.
-_SPELLINGS = (
-    ("scipy_{}64_", 64),
-    ("{}64_", 64),
-    ("{}_64", 64),
-    ("{}$NEWLAPACK$ILP64", 64),  # Accelerate
-    ("scipy_{}", 32),
-    ("{}", 32),
-)
+SPELLINGS = {
+    "scipy_{}64_": 64,
+    "{}64_": 64,
+    "{}_64": 64,
+    "{}$NEWLAPACK$ILP64": 64,  # Accelerate
+    "scipy_{}": 32,
+    "{}": 32,
+}
 _THREAD_SETTERS = tuple(
-    spelling.format("openblas_set_num_threads") for spelling, _ in _SPELLINGS if "$" not in spelling
+    spelling.format("openblas_set_num_threads") for spelling in SPELLINGS if "$" not in spelling
 )
 _LINKED_TO_BLAS = (
     "numpy.linalg._umath_linalg",
@@ -64,9 +64,11 @@ _SUBPROCESS_SECONDS = 60
 
 @record(frozen=True)
 class Blas:
-    """A working library: `symbols` maps `cblas_dgemm` and so on to addresses."""
+    """A working library: `symbols` maps `cblas_dgemm` and so on to addresses; `spelling` is the form
+    of its names."""
 
     path: str
+    spelling: str
     int_bits: int
     symbols: dict[str, int]
 
@@ -106,20 +108,25 @@ def _search(setting: str) -> tuple[Blas | None, str]:
 
 def examine(path: str) -> tuple[Blas | None, str]:
     """Load a library and check it; None and the reason if it cannot be used."""
-    for spelling, bits in _SPELLINGS:
-        bare = "$" in spelling  # without the underscore that ends names in Fortran
-        spelled = {name: spelling.format(name.rstrip("_") if bare else name) for name in NAMES}
+    for spelling, bits in SPELLINGS.items():
+        spellings = {name: spelled(name, spelling) for name in NAMES}
         try:
-            found = c_symbols.library_symbols(path, tuple(spelled.values()))
+            found = c_symbols.library_symbols(path, tuple(spellings.values()))
         except OSError as error:
             return None, f"cannot be loaded ({error})"
-        symbols = {name: found[key] for name, key in spelled.items() if key in found}
+        symbols = {name: found[key] for name, key in spellings.items() if key in found}
         if "cblas_dgemm" not in symbols:
             continue
         if not _is_dgemm_right(symbols["cblas_dgemm"], bits):
             return None, "its dgemm gives a wrong product"
-        return Blas(path, bits, symbols), ""
+        return Blas(path, spelling, bits, symbols), ""
     return None, "it has no cblas_dgemm under any known name"
+
+
+def spelled(name: str, spelling: str) -> str:
+    """A name in the form of a build."""
+    bare = "$" in spelling  # without the underscore that ends names in Fortran
+    return spelling.format(name.rstrip("_") if bare else name)
 
 
 def _is_dgemm_right(dgemm: int, bits: int) -> bool:
