@@ -64,7 +64,7 @@ def is_address(type: Type) -> bool:
     return bool(type.shape) or type.dtype.kind == "c"
 
 
-def definitions(symbol: str, spelling: str) -> dict[str, str]:
+def definitions(symbol: str, spelling: str = "{}") -> dict[str, str]:
     """The text of each function that defines what a plan calls, by symbol; empty if it cannot be in
     an object file. `spelling`: of the names of LAPACK."""
     library = blas.find()
@@ -182,18 +182,10 @@ def _constant_lines(constants: dict[bytes, str]) -> Iterator[str]:
 
 def _dispatch(function: CFunction, called: list[str], data: list[str]) -> str:
     """The C function: it finds its sizes, and calls the code for them with their data."""
-    name, count = function.name, len(called)
-    parameters = _parameters(function.first)
+    name, parameters = function.name, _parameters(function.first)
     types = ", ".join(["ptr", *(parameter.split()[0] for parameter in parameters)])
-    lines = [f"@{name}.data{at} = private constant {each}, align 64" for at, each in enumerate(data)]
-    lines += [f"declare i32 @{each}({types})" for each in dict.fromkeys(called)]
-    lines += [
-        f"@{name}.{table} = private constant [{count} x ptr] [{', '.join(f'ptr {x}' for x in rows)}]"
-        for table, rows in (
-            ("code", [f"@{each}" for each in called]),
-            ("data", [f"@{name}.data{at}" for at in range(count)]),
-        )
-    ]
+    lines = [f"declare i32 @{each}({types})" for each in dict.fromkeys(called)]
+    lines += _choice_tables(name, called, data)
     sizes = [f"i64 %size.{at}" for at in range(len(function.sizes))]
     lines.append(f"define i32 @{name}({', '.join([*sizes, *parameters])}) {{")
     choice = "0"
@@ -214,6 +206,18 @@ def _dispatch(function: CFunction, called: list[str], data: list[str]) -> str:
     if function.sizes:
         lines += ["outside:", f"  ret i32 {_OUTSIDE_SIZES}"]
     return "\n".join([*lines, "}", ""])
+
+
+def _choice_tables(name: str, called: list[str], data: list[str]) -> Iterator[str]:
+    """The code and the data for each choice of sizes."""
+    for at, each in enumerate(data):
+        yield f"@{name}.data{at} = private constant {each}"
+    for table, addresses in (
+        ("code", [f"ptr @{each}" for each in called]),
+        ("data", [f"ptr @{name}.data{at}" for at in range(len(data))]),
+    ):
+        literal = f"[{len(data)} x ptr] [{', '.join(addresses)}]"
+        yield f"@{name}.{table} = private constant {literal}"
 
 
 def _find_size(at: int, values: list[int]) -> list[str]:

@@ -36,7 +36,9 @@ _COMPLEX = """#ifndef TRACKER_COMPLEX
 #endif"""
 
 
-def header_text(f: Callable[..., Any], functions: Sequence[CFunction], libraries: Sequence[str]) -> str:
+def header_text(
+    f: Callable[..., Any], functions: Sequence[CFunction], libraries: Sequence[str]
+) -> str:
     """The header. `libraries`: the functions of BLAS and LAPACK that the code calls."""
     code = getattr(f, "__code__", None)
     where = "" if code is None else f" ({Path(code.co_filename).name}:{code.co_firstlineno})"
@@ -52,7 +54,7 @@ def header_text(f: Callable[..., Any], functions: Sequence[CFunction], libraries
         lines.append(f" * {name}: {_values_text(values)}; for others, a function returns 2.")
     if libraries:
         lines += [
-            " * Link with -lopenblas, or -llapack -lblas (and -lcblas, where it is a library apart):",
+            " * Link with LAPACK (-lopenblas, or -llapack -lblas, or -llapack -lcblas -lblas):",
             f" * {', '.join(libraries)}.",
         ]
     lines[-1] += " */"
@@ -88,7 +90,8 @@ def _declaration(function: CFunction) -> list[str]:
 def _extents(function: CFunction, shapes: list[tuple[int, ...]]) -> str:
     """The shape of an array in C, given its shape at each choice of sizes."""
     choices = [
-        dict(zip(function.sizes, choice, strict=True)) for choice in product(*function.sizes.values())
+        dict(zip(function.sizes, choice, strict=True))
+        for choice in product(*function.sizes.values())
     ]
     axes = zip(*shapes, strict=True)
     return "".join(f"[{_extent(choices, list(extents))}]" for extents in axes)

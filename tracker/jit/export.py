@@ -25,6 +25,7 @@ from tracker.autodiff.gradients import value_and_grad
 from tracker.config import config
 from tracker.errors import CompileError, message
 from tracker.ir.graph import Eqn, Function, nested_functions
+from tracker.ir.op import UFUNCS
 from tracker.ir.types import Type
 from tracker.jit import c_code
 from tracker.jit.c_code import CFunction, SizedFunction
@@ -132,7 +133,7 @@ def export(
         raise CompileError(message(f"lapack={lapack!r} is none of {forms}", "Choose one of them"))
     choices = _size_values(sizes or {})
     with config(threads=1):
-        functions = _c_functions(known, function, args, kwargs, choices, lapack)
+        functions = _c_functions(known, function, args, kwargs, choices)
     units = c_code.object_units(functions, lapack)
     object_code, outside = engine.export_object(units, [each.name for each in functions], native)
     target = Path(path)
@@ -166,7 +167,6 @@ def _c_functions(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     sizes: dict[str, list[int]],
-    lapack: str,
 ) -> list[CFunction]:
     """The function and, where it has one, its gradient."""
     values, gradients = [], []
@@ -174,9 +174,9 @@ def _c_functions(
         here = dict(zip(sizes, choice, strict=True))
         own = _arguments_at(here, args) if sizes else args
         names = _argument_names(f, own, kwargs, tuple(sizes))
-        values.append(_sized_function(name, f, (own, kwargs), names, lapack))
+        values.append(_sized_function(name, f, (own, kwargs), names, bool(sizes)))
         if _has_gradient(values[-1]):
-            gradient = _gradient_function(f"{name}_gradient", f, (own, kwargs), names, lapack)
+            gradient = _gradient_function(f"{name}_gradient", f, (own, kwargs), names, bool(sizes))
             gradients.append(gradient)
         _require_equal_types(name, values[0], values[-1], here)
     functions = [CFunction(name, sizes, values)]
@@ -263,7 +263,7 @@ def _has_gradient(entry: SizedFunction) -> bool:
 
 
 def _gradient_function(
-    name: str, f: Callable[..., Any], arguments: _Arguments, names: list[str], lapack: str
+    name: str, f: Callable[..., Any], arguments: _Arguments, names: list[str], lengths_vary: bool
 ) -> SizedFunction:
     """The value, and the gradient of every positional argument's floats."""
     moving: list[str] = []
@@ -274,14 +274,14 @@ def _gradient_function(
         moving[:] = [n for n, g in zip(names, found, strict=False) if g is not None]
         return value, [g for g in found if g is not None]
 
-    entry = _sized_function(name, both, arguments, names, lapack)
+    entry = _sized_function(name, both, arguments, names, lengths_vary)
     result_names = ["value", *(f"d_{n}" for n in moving)]
     entry.outputs = [(n, type) for n, (_, type) in zip(result_names, entry.outputs, strict=True)]
     return entry
 
 
 def _sized_function(
-    name: str, f: Callable[..., Any], arguments: _Arguments, names: list[str], lapack: str
+    name: str, f: Callable[..., Any], arguments: _Arguments, names: list[str], lengths_vary: bool
 ) -> SizedFunction:
     """Trace a function, and plan it."""
     args, kwargs = arguments
@@ -307,8 +307,8 @@ def _sized_function(
             what = f"{own} of {name} is {type}, which has no type in C's header"
             raise CompileError(message(what, "Pass, and return, np.float64"))
     frame = _frame(traced, function, set(passed))
-    lowered = _lowered(function, frame)
-    _require_definitions(name, function, lowered, lapack)
+    lowered = _lowered(function, frame, lengths_vary)
+    _require_definitions(name, function, lowered)
     texts = [lowered.text, *(loops.text for loops in lowered.kernel_modules)]
     return SizedFunction(inputs, outputs, frame, texts, lowered.symbols)
 
@@ -332,7 +332,7 @@ def _require_plain_values(name: str, trace: Trace) -> None:
 
 def _frame(run: TracedRun, function: Function, passed: set[int]) -> list[Any]:
     """What the plan reads: the type of a parameter, or an array that the object file holds."""
-    trace, frame = run.required_trace, []
+    trace, frame = run.required_trace, list[Any]()
     for at, var in enumerate((*function.inputs, *function.captures)):
         if at in passed:
             frame.append(var.type)
@@ -343,7 +343,7 @@ def _frame(run: TracedRun, function: Function, passed: set[int]) -> list[Any]:
     return frame
 
 
-def _lowered(function: Function, frame: list[Any]) -> LoweredProgram:
+def _lowered(function: Function, frame: list[Any], lengths_vary: bool) -> LoweredProgram:
     """The plan's code; it reads one cell for each entry of the frame, then one for each result."""
     n, m, results = len(function.inputs), len(frame), len(function.outputs)
     by_address = [not isinstance(each, Type) or c_code.is_address(each) for each in frame]
@@ -356,19 +356,21 @@ def _lowered(function: Function, frame: list[Any]) -> LoweredProgram:
         output_is_array=(True,) * results,
     )
     variables = (*function.inputs, *function.captures)
-    return lower(planned(function, [c_strides(v.type.shape) for v in variables]), slots)
+    strides = [c_strides(v.type.shape) for v in variables]
+    return lower(planned(function, strides, lengths_vary=lengths_vary), slots)
 
 
-def _require_definitions(
-    name: str, function: Function, lowered: LoweredProgram, lapack: str
-) -> None:
+def _require_definitions(name: str, function: Function, lowered: LoweredProgram) -> None:
     """Raise CompileError where the code calls a function that no object file can hold."""
-    lost = {s: None for s in sorted(lowered.symbols) if not c_code.definitions(s, lapack)}
-    lost |= {loop.symbol: loop.ufunc for loop in sorted(lowered.ufunc_loops, key=str)}
-    for symbol, ufunc in lost.items():
-        where = next((e.where for e in _all_eqns(function) if e.params.get("ufunc") is ufunc), None)
-        what = f"{name} calls {symbol}, which cannot go into an object file"
-        raise CompileError(message(what, "Compute it outside, and pass it as an argument", where))
+    ufuncs = {loop.ufunc for loop in lowered.ufunc_loops}
+    lost = sorted(f"the ufunc {ufunc.__name__}" for ufunc in ufuncs)
+    lost += sorted(symbol for symbol in lowered.symbols if not c_code.definitions(symbol))
+    if lost:
+        callers = {*ufuncs, *(UFUNCS.get(ufunc) for ufunc in ufuncs)}
+        own = [e for e in _all_eqns(function) if {e.op, e.params.get("ufunc")} & callers - {None}]
+        what = f"{name} calls {', '.join(lost)}, which cannot go into an object file"
+        instead = "Compute it outside, and pass it as an argument"
+        raise CompileError(message(what, instead, own[0].where if own else None))
 
 
 def _all_eqns(function: Function) -> Iterator[Eqn]:

@@ -11,6 +11,7 @@ the library.
 from __future__ import annotations
 
 import re
+
 from tracker.jit.lapack.library_calls import (
     NOT_TRANSPOSED,
     ROW_MAJOR,

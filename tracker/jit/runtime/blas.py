@@ -64,8 +64,7 @@ _SUBPROCESS_SECONDS = 60
 
 @record(frozen=True)
 class Blas:
-    """A working library: `symbols` maps `cblas_dgemm` and so on to addresses; `spelling` is the form
-    of its names."""
+    """A working library: the form of its names, and the addresses of `cblas_dgemm` and so on."""
 
     path: str
     spelling: str
