@@ -6,12 +6,11 @@ import subprocess
 
 import numpy as np
 import pytest
+from exported_library import CC, assert_same_as_jitted, call, library, needs_cc, pointer
 
 import tracker
 from tracker import CompileError, export, jit, scan, value_and_grad
 
-CC = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-needs_cc = pytest.mark.skipif(CC is None, reason="no C compiler here")
 RNG = np.random.default_rng(0)
 W, B, X = RNG.normal(size=(5, 40)), RNG.normal(size=40), RNG.normal(size=(30, 5))
 
@@ -25,16 +24,51 @@ def recurrent(w, xs):
     return np.sum(scan(lambda h, x: (np.tanh(w @ h + x), None), np.zeros(4), xs)[0])
 
 
-def library(folder, *args, **options):
-    """The exported functions as a shared library, linked by the C compiler."""
-    made, _ = export(*args, path=folder / "lib", **options)
-    shared = folder / "lib.so"
-    subprocess.run([CC, "-shared", "-o", shared, made, "-lm"], check=True)
-    return ctypes.CDLL(str(shared))
+SQUARE, SMALL = RNG.normal(size=(30, 30)), RNG.normal(size=(5, 5))
+SPD = SQUARE @ SQUARE.T + 30 * np.eye(30)
+Z = RNG.normal(size=30) + 1j * RNG.normal(size=30)
+V = Z.real.copy()
 
 
-def pointer(array):
-    return array.ctypes.data_as(ctypes.c_void_p)
+def gaussian_process(x, y, scale):
+    k = np.exp(-(((x[:, None] - x) / scale) ** 2)) + 0.1 * np.eye(len(x))
+    half = np.linalg.cholesky(k)
+    return y @ np.linalg.solve(k, y) + np.sum(np.log(np.diag(half)))
+
+
+# Of linear algebra, with the rows of a matrix that LAPACK factors and of one that loops do.
+PROGRAMS = {
+    "solve": (lambda a, b: np.sum(np.linalg.solve(a, b) ** 2), SPD, V),
+    "solve, small": (lambda a, b: np.sum(np.linalg.solve(a, b) ** 2), SMALL, V[:5]),
+    "solve, stacked": (
+        lambda a, b: np.linalg.solve(a, b),
+        np.stack([SPD, SQUARE]),
+        np.stack([V, V])[..., None],
+    ),
+    "solve, float32": (lambda a: np.linalg.solve(a, a.T), SPD.astype(np.float32)),
+    "Gaussian process": (gaussian_process, V, np.sin(V), 0.7),
+    "slogdet, inv": (lambda a: np.linalg.slogdet(a)[1] + np.sum(np.linalg.inv(a)), SPD),
+    "eigh": (lambda a: np.sum(np.linalg.eigh(a)[0][:3] ** 2), SPD),
+    "svd": (lambda a: np.sum(np.sqrt(np.linalg.svd(a, compute_uv=False))), SQUARE),
+    "qr": (lambda a: np.sum(np.abs(np.linalg.qr(a)[1])), SQUARE[:, :4]),
+    "eig": (lambda a: np.sum(np.abs(np.linalg.eigvals(a)) ** 2), SQUARE),
+    "lstsq": (lambda a, b: np.sum(np.linalg.lstsq(a, b)[0] ** 2), SQUARE[:, :4], V),
+    "pinv": (lambda a: np.sum(np.linalg.pinv(a) ** 2), SQUARE[:, :4]),
+    "complex solve": (lambda a, b: np.sum(np.abs(np.linalg.solve(a, b))), SPD + 1j * SQUARE, Z),
+    "complex products": (lambda a, b: np.sum(np.abs(a @ b @ np.conj(a.T))), np.outer(Z, Z), SPD),
+    "complex numbers": (lambda z, w, k: np.abs(np.exp(z) * w) ** k, 1 - 2j, 0.5j, 3.0),
+    "complex result": (lambda z, w: (z * w, z[0] + w), Z, 2j),
+    "complex64": (lambda z, w: z * np.complex64(w), Z.astype(np.complex64), np.complex64(1j)),
+    "a branch, a sort": (lambda x: np.sort(x)[:3] if x[0] > -9 else x[:3], V),
+}
+
+
+@needs_cc
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_and_gradients(tmp_path, name):
+    f, *args = PROGRAMS[name]
+    c = library(tmp_path, f, *args, name="f")
+    assert_same_as_jitted(c, "f", f, args)
 
 
 @needs_cc
@@ -117,6 +151,34 @@ def test_another_branch_is_told(tmp_path):
 
 
 @needs_cc
+def test_failures_are_told(tmp_path):
+    """A matrix is singular, or not positive definite."""
+    c = library(tmp_path, lambda a: np.sum(np.linalg.inv(np.linalg.cholesky(a))), SPD, name="f")
+    assert call(c.f, [SPD], [0.0])[0] == 0
+    assert call(c.f, [-SPD], [0.0])[0] == call(c.f_gradient, [-SPD], [0.0, SPD])[0] == 1
+
+
+def test_a_small_matrix_needs_no_lapack(tmp_path):
+    def needs(rows):
+        args = (np.eye(rows), np.ones(rows))
+        _, header = export(lambda a, b: np.linalg.solve(a, b), *args, path=tmp_path / "f")
+        return "Link with LAPACK" in header.read_text()
+
+    assert needs(25) and not needs(24)
+
+
+def test_names_of_lapack(tmp_path):
+    def names(form):
+        _, header = export(lambda a: np.linalg.inv(a), SPD, path=tmp_path / "f", lapack=form)
+        return header.read_text()
+
+    assert " cblas_dtrsm, dgetrf_. */" in names("{}").replace("cblas_dtrsv, ", "")
+    assert "scipy_dgetrf_64_" in names("scipy_{}64_")
+    with pytest.raises(CompileError, match=r"lapack='x' is none of 'scipy_\{\}64_', .*Choose one"):
+        names("x")
+
+
+@needs_cc
 def test_a_program_without_python(tmp_path):
     export(lambda x: np.sum(np.sin(x) * x[::-1]), np.ones(4), path=tmp_path / "wave", name="wave")
     (tmp_path / "main.c").write_text(
@@ -145,6 +207,9 @@ def test_what_is_not_a_loss_has_no_gradient(tmp_path):
     assert "_gradient" not in text
 
 
+LOG = []
+
+
 @pytest.mark.parametrize(
     "f, text",
     [
@@ -153,12 +218,28 @@ def test_what_is_not_a_loss_has_no_gradient(tmp_path):
         (lambda x: (x * 2, "name"), "no number or array"),
         (lambda x: x.fill(0.0), "writes into its arguments"),
         (lambda x: x * x.flags.writeable, "reads flags of its arguments"),
-        (lambda x: x * 1j, "no type in C"),
+        (lambda x: LOG.append(1) or np.sum(x), "changes what it captured"),
     ],
 )
 def test_errors(tmp_path, f, text):
     with pytest.raises(CompileError, match=text):
         export(f, np.ones(4), path=tmp_path / "f")
+
+
+def test_an_argument_without_a_type_in_c(tmp_path):
+    half = np.ones(3, np.float16)
+    with pytest.raises(CompileError, match=r"h of f is f16\[3\], which has no type .* Pass, and"):
+        export(lambda x, h: x * 2, np.ones(3), half, path=tmp_path / "f", name="f")
+
+
+def test_an_error_names_the_line(tmp_path):
+    def spectrum(x):
+        y = x * 2
+        return np.sum(np.abs(np.fft.fft(y)))
+
+    line = spectrum.__code__.co_firstlineno + 2
+    with pytest.raises(CompileError, match=rf"calls the ufunc fft, .*test_export\.py:{line}\)"):
+        export(spectrum, np.ones(4), path=tmp_path / "f")
 
 
 def test_names_that_c_cannot_have(tmp_path):
