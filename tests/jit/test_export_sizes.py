@@ -158,8 +158,13 @@ def test_a_size_keeps_its_name(tmp_path):
         ((), {"n": [3]}, "takes a function of the sizes"),
         ((lambda m: np.ones(m),), {"n": [3]}, "does not take n by name"),
         ((lambda n: np.ones(n),), {"n": []}, r"the size n has the values \[\].*range\(2, 101\)"),
+        ((lambda n: np.ones(n),), {"n": 5}, r"the size n has the values 5"),
+        ((lambda n: np.ones(n),), {"n": [2.5]}, r"the size n has the values \[2.5\]"),
         ((lambda n: np.ones(n),), {"n": [-1, 2]}, r"the size n has the values \[-1, 2\]"),
-        ((lambda n: np.ones(n),), {"long": [2]}, "'long' is no name that a size can have"),
+        *(
+            ((lambda n: np.ones(n),), {name: [2]}, f"'{name}' is no name that a size can have")
+            for name in ("long", "a b", "value", "value1", "d_x")
+        ),
         (
             (lambda n: np.ones([2] * n),),
             {"n": [1, 2]},
@@ -178,6 +183,18 @@ def test_results_of_other_types(tmp_path):
         export(
             lambda x: x * 2 if len(x) > 1 else x[0] * 2,
             lambda n: np.ones(n),
+            path=tmp_path / "f",
+            name="f",
+            sizes={"n": [1, 2]},
+        )
+
+
+def test_gradients_of_other_arguments(tmp_path):
+    """An integer has a gradient only where a result depends on its value."""
+    with pytest.raises(CompileError, match=r"at n = 2, f gives .*d_k.*, but else"):
+        export(
+            lambda x, k: np.sum(x) * (k if len(x) > 1 else 1),
+            lambda n: (np.ones(n), 3),
             path=tmp_path / "f",
             name="f",
             sizes={"n": [1, 2]},

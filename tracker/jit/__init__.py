@@ -2,7 +2,8 @@
 
 A call goes through these rooms, and imports point down this list:
 
-api, explain, profile, export   what users call; `callables.py` has its types
+api, explain, profile, export   what users call; `callables.py` has its types, and
+                       `c_code.py`, `c_header.py` what `export` writes
 dispatch               finds a specialisation for a call, traces on a miss, falls back to Python
 pipeline               IR passes, partition into native segments, compilation, linking
 kernels, codegen       loops, reductions, products and sorts as LLVM text

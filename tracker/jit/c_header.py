@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from itertools import combinations_with_replacement, product
 from pathlib import Path
@@ -26,6 +27,7 @@ C_TYPES = {
     "bool": "uint8_t",
 }
 
+_LINE = 90  # columns
 _COMPLEX = """#ifndef TRACKER_COMPLEX
 #ifdef __cplusplus
 #include <complex>
@@ -55,11 +57,12 @@ def header_text(
     if libraries:
         lines += [
             " * Link with LAPACK (-lopenblas, or -llapack -lblas, or -llapack -lcblas -lblas):",
-            f" * {', '.join(libraries)}.",
+            *(f" * {line}" for line in textwrap.wrap(f"{', '.join(libraries)}.", _LINE)),
         ]
     lines[-1] += " */"
     lines += [f"#ifndef {guard}", f"#define {guard}", "#include <stdint.h>"]
-    if any("TRACKER_COMPLEX" in line for line in declared):
+    passed = [type for each in functions for _, type in (*each.first.inputs, *each.first.outputs)]
+    if any(type.dtype.kind == "c" for type in passed):
         lines.append(_COMPLEX)
     lines += ["#ifdef __cplusplus", 'extern "C" {', "#endif", *declared]
     return "\n".join([*lines, "", "#ifdef __cplusplus", "}", "#endif", "#endif", ""])

@@ -11,6 +11,7 @@ Captured arrays are embedded with their contents at export.
 from __future__ import annotations
 
 import inspect
+import operator
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -149,14 +150,18 @@ def export(
 
 def _size_values(sizes: Mapping[str, Iterable[int]]) -> dict[str, list[int]]:
     """The values of each size, in order."""
-    found = {name: sorted(set(values)) for name, values in sizes.items()}
-    for name, values in found.items():
-        if name != _identifier(name):
-            raise CompileError(
-                message(f"{name!r} is no name that a size can have in C", "Give it another name")
-            )
-        if not values or values[0] < 0:
-            what = f"the size {name} has the values {values}"
+    found: dict[str, list[int]] = {}
+    for name, values in sizes.items():
+        is_result = _RESULT_NAME.fullmatch(name) or name.startswith("d_")
+        if is_result or name != _identifier(name):
+            what = f"{name!r} is no name that a size can have in C"
+            raise CompileError(message(what, "Give it another name"))
+        try:
+            found[name] = sorted({operator.index(value) for value in values})
+        except TypeError:
+            found[name] = []
+        if not found[name] or found[name][0] < 0:
+            what = f"the size {name} has the values {values!r}"
             raise CompileError(message(what, f"Write sizes={{{name!r}: range(2, 101)}}"))
     return found
 
@@ -178,7 +183,8 @@ def _c_functions(
         if _has_gradient(values[-1]):
             gradient = _gradient_function(f"{name}_gradient", f, (own, kwargs), names, bool(sizes))
             gradients.append(gradient)
-        _require_equal_types(name, values[0], values[-1], here)
+        for each in (values, gradients):
+            _require_equal_types(name, each, here)
     functions = [CFunction(name, sizes, values)]
     if gradients:
         functions.append(CFunction(f"{name}_gradient", sizes, gradients))
@@ -200,17 +206,16 @@ def _arguments_at(sizes: dict[str, int], args: Sequence[Any]) -> Sequence[Any]:
     return made if type(made) is tuple else (made,)
 
 
-def _require_equal_types(
-    name: str, first: SizedFunction, other: SizedFunction, sizes: dict[str, int]
-) -> None:
+def _require_equal_types(name: str, found: list[SizedFunction], sizes: dict[str, int]) -> None:
     """Raise CompileError where more than extents depends on the sizes."""
     for kind in ("takes", "gives"):
         ours, theirs = (
             [
                 f"{own} ({type.dtype}, {len(type.shape)} axes)"
-                for own, type in (each.inputs if kind == "takes" else each.outputs)
+                for one in each
+                for own, type in (one.inputs if kind == "takes" else one.outputs)
             ]
-            for each in (first, other)
+            for each in (found[:1], found[-1:])
         )
         if ours != theirs:
             here = ", ".join(f"{size} = {value}" for size, value in sizes.items())

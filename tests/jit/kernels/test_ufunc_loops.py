@@ -112,7 +112,7 @@ def test_scipys_error_settings_are_respected():
 
 
 def test_export_rejects_ufunc_loops(tmp_path):
-    with pytest.raises(CompileError, match=r"calls ufunc\.spence.*cannot go into an object file"):
+    with pytest.raises(CompileError, match="calls the ufunc spence, which cannot go"):
         export_module.export(lambda x: np.sum(sc.spence(x)), X, path=tmp_path / "f", name="f")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import tracker
 from tracker.jit.llvm import engine, object_cache
-from tracker.jit.llvm.relocatable_sizes import lift_sizes
+from tracker.jit.llvm.relocatable_sizes import lift_sizes, sizes_as_parameter
 
 RNG = np.random.default_rng(0)
 
@@ -272,6 +272,21 @@ def test_other_functions_and_long_ones_are_unchanged():
     assert lift_sizes(KERNEL.replace("@k0", "@vm.exp")) == (KERNEL.replace("@k0", "@vm.exp"), {})
     many = KERNEL.replace("  br label %loop\n", "  store i64 1000, ptr %p0\n" * 3000, 1)
     assert lift_sizes(many) == (many, {})
+
+
+def test_sizes_as_a_parameter():
+    driver = "declare void @k0(ptr)\n\ndefine i64 @plan(ptr %slots) {\n"
+    driver += "  call void @k0(ptr %slots)\n  call void @other(i64 700)\n  ret i64 0\n}"
+    (kernel, plan), table = sizes_as_parameter([KERNEL, driver])
+    assert "define internal void @k0(ptr %sizes, ptr noalias %p0) {" in kernel
+    assert "  %size.6.at = getelementptr i64, ptr %sizes, i64 6\n" in kernel
+    assert "  %size.6 = load i64, ptr %size.6.at, !invariant.load !3\n" in kernel
+    assert "external global" not in kernel + plan
+    assert "declare void @k0(ptr, ptr)\n" in plan
+    assert "define i64 @plan(ptr %sizes, ptr %slots) {" in plan
+    assert "call void @k0(ptr %sizes, ptr %slots)" in plan and "@other(i64 %size.0)" in plan
+    assert "  %size.0.at = getelementptr i64, ptr %sizes, i64 7\n" in plan  # after the kernel's
+    assert struct.unpack("<8q", table)[-2:] == (300, 700)
 
 
 def softmax_squares(x, w):
