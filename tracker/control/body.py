@@ -26,7 +26,13 @@ from tracker.ops.shape.create import identity, item
 from tracker.plain import call_exchanged
 from tracker.support.structs import record
 from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
-from tracker.tape.tracer import Tracer, UnsupportedInBody, close_leaf, current_tracer
+from tracker.tape.tracer import (
+    Tracer,
+    UnsupportedInBody,
+    close_leaf,
+    current_tracer,
+    stop_gradient_suspended,
+)
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value, leaf, new_epoch
 
@@ -56,7 +62,7 @@ def trace_body(name: str, body: Callable[..., Sequence[Any]], samples: Sequence[
         tests_identity_with_bool=outer is not None and outer.tests_identity_with_bool,
         tests_identity=outer is not None and outer.tests_identity,
     )
-    with enter_all(tracer):
+    with enter_all(tracer), stop_gradient_suspended():
         try:
             results = list(call_exchanged(body, [*map(wrap, values)]))
             outputs = [value_of(r) if isinstance(r, Tracked) else r for r in results]

@@ -371,6 +371,17 @@ class StopGradient:
         value.op, value.operands, value.params = CLOSED, (), NO_PARAMS
 
 
+@contextmanager
+def stop_gradient_suspended() -> Iterator[None]:
+    """Within it, a stop-gradient scope that is active does not apply: for a body that is traced in
+    it, and recorded as one value, which the scope makes constant."""
+    outer, thread_state.stop_gradient = thread_state.stop_gradient, None
+    try:
+        yield
+    finally:
+        thread_state.stop_gradient = outer
+
+
 def current_tracer() -> Tracer | None:
     """The innermost tracer of this thread."""
     return thread_state.tracers[-1] if observers and thread_state.tracers else None
