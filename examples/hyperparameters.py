@@ -83,8 +83,8 @@ def draw(losses, logs, before, after):
     axes[0].set(title="loss on held-out pictures", xlabel="step", yscale="log")
     axes[0].legend()
     image = axes[1].imshow(logs.reshape(SIDE, SIDE), "viridis_r")
-    axes[1].set(title="tuned penalties, logarithm")
-    figure.colorbar(image, ax=axes[1])
+    axes[1].set(title="tuned penalties")
+    figure.colorbar(image, ax=axes[1], label="logarithm")
     shown = {"weights, equal penalties": before, "weights, tuned penalties": after}
     for axis, (title, model) in zip(axes[2:], shown.items(), strict=True):
         axis.imshow(model["weights"].reshape(SIDE, SIDE), "RdBu", vmin=-1, vmax=1)

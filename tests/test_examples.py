@@ -291,7 +291,7 @@ def test_hyperparameters_find_the_places_that_matter(picture):
     equal = np.full(example.SIDE**2, np.log(0.1))
     found = tracker.gradient(held_loss, equal)[0]
     bumped = [held_loss(equal + 1e-4 * s * (np.arange(equal.size) == 30)) for s in (1, -1)]
-    np.testing.assert_allclose(found[30], (bumped[0] - bumped[1]) / 2e-4, rtol=1e-5)
+    np.testing.assert_allclose(found[30], (bumped[0] - bumped[1]) / 2e-4, rtol=1e-3)
     logs, losses = example.tune(held_loss, equal, steps=25)
     before, after = solver(equal), solver(logs)
     assert example.new_loss(after, x, y) < 0.5 * example.new_loss(before, x, y)
