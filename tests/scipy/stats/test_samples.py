@@ -4,7 +4,7 @@ import numpy as np
 import scipy.stats
 from scipy_cases import against_scipy, refused, since
 
-from tracker import UnsupportedError, data, param
+from tracker import UnsupportedError, data, gradient, param
 from tracker.scipy import stats
 
 RNG = np.random.default_rng(3)
@@ -121,3 +121,13 @@ test_refused = refused(
         },
     }
 )
+
+
+def test_a_fit_to_plain_data_is_scipy_s():
+    def f(x):
+        found = stats.fit(stats.gamma, np.abs(X), {"a": (0.5, 9), "scale": (0.1, 3)})
+        return x * found.params.a
+
+    want = scipy.stats.fit(scipy.stats.gamma, np.abs(X), {"a": (0.5, 9), "scale": (0.1, 3)})
+    np.testing.assert_allclose(gradient(f, 2.0), want.params.a, rtol=0.02)  # it draws numbers
+    assert stats.gamma.shapes == "a"

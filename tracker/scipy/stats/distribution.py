@@ -66,7 +66,7 @@ class Distribution:
     def __init__(self, name: str) -> None:
         self.scipy, self.name = getattr(scipy.stats, name), name
         shapes = [part.strip() for part in (self.scipy.shapes or "").split(",")]
-        self.shapes = tuple(part for part in shapes if part)
+        self.shape_names = tuple(part for part in shapes if part)
         self.formulas = FORMULAS.get(name, {})
 
     def __reduce__(self) -> Any:
@@ -139,15 +139,15 @@ class Distribution:
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[list[Any], Any, Any]:
         """The shapes, loc and scale."""
-        names = (*self.shapes, "loc") if self.is_discrete else (*self.shapes, "loc", "scale")
+        names = (*self.shape_names, "loc") if self.is_discrete else (*self.shape_names, "loc", "scale")
         given = dict(zip(names, args, strict=False))
         if len(args) > len(names) or given.keys() & kwargs.keys() or kwargs.keys() - set(names):
             raise TypeError(f"{self.name} takes the arguments {', '.join(names)}")
         given |= kwargs
-        missing = [name for name in self.shapes if name not in given]
+        missing = [name for name in self.shape_names if name not in given]
         if missing:
             raise TypeError(f"{self.name} needs the argument {missing[0]}")
-        shapes = [as_array(given[name]) for name in self.shapes]
+        shapes = [as_array(given[name]) for name in self.shape_names]
         return shapes, given.get("loc", 0), given.get("scale", 1)
 
     def _standardize(self, x: Any, args: Any, kwargs: Any) -> tuple[Any, ...]:
@@ -258,7 +258,7 @@ class Distribution:
             return self.scipy.rvs(*args, **given, **kwargs)
         shapes, loc, scale = self._split_arguments(args, kwargs)
         if is_tracked(*shapes) or is_tracing():
-            what = "compiled" if is_tracing() else f"of tracked {', '.join(self.shapes)}"
+            what = "compiled" if is_tracing() else f"of tracked {', '.join(self.shape_names)}"
             text = "Draw q = rng.uniform(size=n) outside of what is differentiated, and take ppf(q)"
             raise no_derivative_rule(f"scipy.stats.{self.name}.rvs {what}", text)
         if size is None:
