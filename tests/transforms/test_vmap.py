@@ -278,3 +278,12 @@ def test_distributions_run_once_for_all_rows(f, monkeypatch):
     rows = np.random.default_rng(0).random((50, 3))
     monkeypatch.setattr(sys.modules["tracker.transforms.vmap"], "_call_row_by_row", None)
     np.testing.assert_allclose(tracker.vmap(f)(rows), [f(x) for x in rows], rtol=1e-12)
+
+
+def test_a_cache_of_numpy_s_is_no_state():
+    """`np.vectorize` keeps a ufunc once it was called, as SciPy's distributions do."""
+    gamma.entropy(2.0)
+    f = jit(lambda x: np.sum(gamma.logpdf(x, 2.0)))
+    for _ in range(3):
+        assert f(np.ones(3)) == pytest.approx(-3.0)
+    assert (f.cache_info().traces, f.cache_info().eager) == (1, 0)

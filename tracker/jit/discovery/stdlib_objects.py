@@ -41,6 +41,7 @@ _WRAPPERS: dict[type, tuple[str, ...]] = {  # with the attributes that they are 
     functools.cached_property: ("func",),
     functools.partialmethod: ("func", "args", "keywords"),
     functools.singledispatchmethod: ("dispatcher", "func"),
+    np.vectorize: ("pyfunc",),  # its `_ufunc` is a cache, of a class that hides its contents
 }
 
 

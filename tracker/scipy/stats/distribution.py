@@ -139,7 +139,9 @@ class Distribution:
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[list[Any], Any, Any]:
         """The shapes, loc and scale."""
-        names = (*self.shape_names, "loc") if self.is_discrete else (*self.shape_names, "loc", "scale")
+        names = (
+            (*self.shape_names, "loc") if self.is_discrete else (*self.shape_names, "loc", "scale")
+        )
         given = dict(zip(names, args, strict=False))
         if len(args) > len(names) or given.keys() & kwargs.keys() or kwargs.keys() - set(names):
             raise TypeError(f"{self.name} takes the arguments {', '.join(names)}")
