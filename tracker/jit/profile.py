@@ -1,9 +1,10 @@
 """`f.profile`: where the time of compiled calls goes, by kernel, with the user's lines.
 
 The trace is compiled once more with a clock between its steps (`jit/pipeline/meter.py`), and called
-many times, in rounds of which the fastest counts; once only, if it has side effects. What the steps
-do not take, of the time of the calls, is the row of the call itself. Ordinary calls run other code
-and pay nothing.
+many times, in turns with ordinary code, in rounds of which the fastest counts; once only, if it has
+side effects. Between clocks, LLVM does less: the shares are those of the timed code, the time is
+that of the ordinary one. What the steps do not take is the row of the call itself. Ordinary calls
+run other code and pay nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from tracker.jit.codegen.stopwatch import is_open
 from tracker.jit.dispatch.specialization import Specialization, match_leaves, run_trace
 from tracker.jit.explain import control_text, kernel_text
 from tracker.jit.guards.signature import Signature
+from tracker.jit.pipeline.compile import compile_call
+from tracker.jit.pipeline.link import CompiledTrace
 from tracker.jit.pipeline.meter import Meter, Reading, compile_metered
 from tracker.jit.runtime import compile_queue
 from tracker.jit.schedule.plan_data import ControlFlow, Kernel, Plan
@@ -117,23 +120,31 @@ def profile(
     if everything is None:
         return None
     compiled = compile_queue.run_now(lambda: compile_metered(trace, meter)).result()
-    if compiled.entry is not None:
-        entry = native_callable.make_builtin(compiled.entry, name, _refuse)
 
-        run = functools.partial(entry, *args, **kwargs)
-    else:
-        run = functools.partial(
-            _run_stages, trace, compiled.run, everything, (*args, *kwargs.values())
-        )
+    def calls_of(code: CompiledTrace) -> Callable[[], Any]:
+        if code.entry is None:
+            given = (*args, *kwargs.values())
+            return functools.partial(_run_stages, trace, code.run, everything, given)
+        entry = native_callable.make_builtin(code.entry, name, _refuse)
+        return functools.partial(entry, *args, **kwargs)
+
+    run = calls_of(compiled)
     has_effects = trace.writes or trace.state_writes or compiled.function.has_side_effects
     if not has_effects:  # load caches, and compile what is compiled when it first runs
         _timed(run, meter, 1)
     once = _timed(run, meter, 1)
     if once is None or has_effects:
-        return None if once is None else _profile_of(name, once)
+        return None if once is None else _profile_of(name, once, once)
+    ordinary = calls_of(compile_queue.run_now(lambda: compile_call(trace)).result())
+    _timed(ordinary, meter, 1)
     count = int(_SECONDS * 1e9 / _ROUNDS / max(once.nanoseconds, 1.0))
-    rounds = [_timed(run, meter, max(1, min(_MAX_CALLS, count))) for _ in range(_ROUNDS)]
-    return _profile_of(name, min(filter(None, rounds), key=lambda each: each.nanoseconds))
+    count = max(1, min(_MAX_CALLS, count))
+    rounds = [(_timed(run, meter, count), _timed(ordinary, meter, count)) for _ in range(_ROUNDS)]
+    fastest = (
+        min(filter(None, timings), key=lambda each: each.nanoseconds)
+        for timings in zip(*rounds, strict=True)
+    )
+    return _profile_of(name, *fastest)
 
 
 def _run_stages(*given: Any) -> Any:
@@ -167,16 +178,17 @@ def _timed(run: Callable[[], Any], meter: Meter, calls: int) -> _Timing | None:
     return None if result is GuardFailed else _Timing(taken - clock, calls, readings)
 
 
-def _profile_of(name: str, timing: _Timing) -> Profile:
+def _profile_of(name: str, timing: _Timing, ordinary: _Timing) -> Profile:
     calls = timing.calls
+    slowdown = timing.nanoseconds / max(ordinary.nanoseconds, 1.0)
     sums: dict[tuple[str, tuple[str, ...]], tuple[int, float]] = {}
     for each in timing.readings:  # kernels that are alike share a row
         if each.count and _equations(each.step):
             key = step_text(each.step), _places(each.step)
             count, taken = sums.get(key, (0, 0.0))
-            sums[key] = count + each.count, taken + each.nanoseconds
+            sums[key] = count + each.count, taken + each.nanoseconds / slowdown
     steps = sum(taken for _, taken in sums.values())
-    whole = max(timing.nanoseconds, steps, 1.0)
+    whole = max(ordinary.nanoseconds, steps, 1.0)
     rows = [_row(*key, *counted, whole, calls) for key, counted in sums.items()]
     rows.sort(key=lambda row: -row.seconds)
     rows.append(_row(_CALL, (), calls, whole - steps, whole, calls))
