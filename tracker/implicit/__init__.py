@@ -68,7 +68,7 @@ def root(
 
     See Also
     --------
-    fixed_point, minimum, tracker.scipy.optimize
+    fixed_point, minimum
 
     Notes
     -----
@@ -154,7 +154,7 @@ def minimum(
 
     See Also
     --------
-    root, tracker.scipy.optimize
+    root, fixed_point
 
     Notes
     -----
