@@ -472,3 +472,16 @@ def test_the_tape_of_the_examples_is_not_kept():
     assert arrays() == 0
     jax.grad(g)(np.ones((77, 3)))
     assert arrays() == 0
+
+
+def test_a_rolled_loop_is_rolled_in_the_derivative_too():
+    def f(x):
+        states = np.empty(1500)
+        states[0] = x
+        for t in range(1, 1500):
+            states[t] = 0.5 * np.sin(states[t - 1]) + x
+        return np.sum(states**2)
+
+    g = tracker.to_jax(f, 0.3)
+    assert str(jax.make_jaxpr(jax.grad(g))(0.3)).count("scan[") == 2
+    np.testing.assert_allclose(jax.grad(g)(0.3), tracker.gradient(f, 0.3)[0], rtol=1e-12)

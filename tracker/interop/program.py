@@ -264,19 +264,11 @@ class Pullback:
                     "Call tracker.to_jax again, or pass as an argument what changes",
                 )
             )
-        self.program = JaxProgram(self._both, self.examples, value.options)
+        self.both = _value_and_cotangents(value.f, value.moving)
+        self.program = JaxProgram(self.both, self.examples, value.options)
         self.known, self.late, self.saved = _split(self.program, len(value.examples))
         self.forward = with_pushforward(self._forward, value.push)
         self.backward = with_pushforward(self._backward, self._push)
-
-    def _both(self, *given: Any) -> Any:
-        """The leaves of the result, and the cotangents of the arguments that are floats."""
-        y, back = pullback(self.value.f, *given[: len(self.value.examples)])
-        leaves, structure = tree.flatten(y, objects=True)
-        seeds = iter(given[len(self.value.examples) :])
-        along = [next(seeds) if is_float(aval_of(leaf)) else None for leaf in leaves]
-        found = back(tree.unflatten(structure, along, y))
-        return tuple(leaves), tuple(compress(found, self.value.moving))
 
     def _forward(self, *xs: Any) -> Any:
         replay = self.program.start([*xs, *self.examples[len(xs) :]])
@@ -303,7 +295,24 @@ class Pullback:
 
     @cached_property
     def _cotangents(self) -> Smooth:
-        return Smooth(lambda *given: self._both(*given)[1], self.examples, self.value.options)
+        both = self.both
+        return Smooth(lambda *given: both(*given)[1], self.examples, self.value.options)
+
+
+def _value_and_cotangents(f: Flat, moving: list[bool]) -> Flat:
+    """The function of arguments and seeds that gives the leaves of the result, and the cotangents
+    of the arguments that are `moving`. Its closure has the function itself, where a trace looks for
+    user code."""
+
+    def both(*given: Any) -> Any:
+        y, back = pullback(f, *given[: len(moving)])
+        leaves, structure = tree.flatten(y, objects=True)
+        seeds = iter(given[len(moving) :])
+        along = [next(seeds) if is_float(aval_of(leaf)) else None for leaf in leaves]
+        found = back(tree.unflatten(structure, along, y))
+        return tuple(leaves), tuple(compress(found, moving))
+
+    return both
 
 
 def _split(program: JaxProgram, first_seed: int) -> tuple[list[Any], list[Any], list[Var]]:
