@@ -228,7 +228,7 @@ def register_created_objects(structure: tree.Structure, made: Any) -> None:
 def _refuse_without_numbers(args: Sequence[Any], argnums: Sequence[int] | None) -> None:
     """Raise if there are arguments to differentiate, none of which holds a number."""
     names = [
-        f"argument {i} is {_described(arg)}"
+        f"argument {i} is {_class_and_dtype(arg)}"
         for i, arg in enumerate(args)
         if argnums is None or i in argnums
     ]
@@ -243,7 +243,7 @@ def _refuse_without_numbers(args: Sequence[Any], argnums: Sequence[int] | None) 
     )
 
 
-def _described(x: Any) -> str:
+def _class_and_dtype(x: Any) -> str:
     dtype = f" of {x.dtype}" if isinstance(x, np.ndarray) else ""
     return f"a {type(x).__name__}{dtype}"
 

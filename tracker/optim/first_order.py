@@ -315,8 +315,8 @@ def matching_leaves(structure: tree.Structure, params: Any, other: Any, name: st
     if parts is None or below is None or len(below[1]) != len(parts[1]) or below[0] != parts[0]:
         raise ValueError(
             message(
-                f"the structure of the {name} is {_described(other)}, that of the parameters "
-                f"{_described(params)}",
+                f"the structure of the {name} is {_class_and_keys(other)}, that of the parameters "
+                f"{_class_and_keys(params)}",
                 f"Give the {name} with respect to these parameters",
             )
         )
@@ -324,7 +324,7 @@ def matching_leaves(structure: tree.Structure, params: Any, other: Any, name: st
     return [g for row in each for g in matching_leaves(*row, name)]
 
 
-def _described(x: Any) -> str:
+def _class_and_keys(x: Any) -> str:
     """A value's class and, of a dict, its keys."""
     keys = f" with the keys {', '.join(map(repr, x))}" if isinstance(x, dict) else ""
     return f"a {type(x).__name__}{keys}"

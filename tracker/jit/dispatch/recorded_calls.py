@@ -10,10 +10,9 @@ derivative, whose tape would need the operations.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
-
-import numpy as np
 
 from tracker import tree
 from tracker.autodiff.custom_calls import CustomRule, apply_rule
@@ -28,7 +27,6 @@ from tracker.tape.tracked import Tracked
 # A compiled pullback takes as long as to record so many equations, and some for each leaf.
 _MIN_EQUATIONS, _PER_LEAF = 24, 3
 _COMPUTED = ("array", "numpy", "python")  # kinds of outputs
-_PLAIN_CLASSES = (str, type(None), bool, int, float, complex, np.ndarray, np.generic)
 
 
 class NotOneOperation(Exception):
@@ -65,19 +63,16 @@ class RecordedCalls:
             raise NotOneOperation
         leaves, structure = tree.flatten(args)
         named = tree.leaves(kwargs)
-        if not all(isinstance(x, (Tracked, *_PLAIN_CLASSES)) for x in leaves):
-            raise NotOneOperation  # objects may hold tracked values
-        if not all(isinstance(x, _PLAIN_CLASSES) for x in named):
+        if not all(map(_holds_nothing, (*leaves, *named))) or any(map(_is_tracked, named)):
             raise NotOneOperation
         plain = tree.unflatten(structure, map(plain_data, leaves), args)
         group = self.group(plain, kwargs)
-        tracked = sum(1 << at for at, x in enumerate(leaves) if isinstance(x, Tracked))
+        tracked = sum(1 << at for at, x in enumerate(leaves) if _is_tracked(x))
         self._check(group, tracked)
-        argnums = tuple(
-            at
-            for at, arg in enumerate(args)
-            if any(isinstance(x, Tracked) for x in tree.leaves(arg))
-        )
+        rest = iter(leaves)
+        counts = [below.count for below in structure.children]
+        moving = [any(list(map(_is_tracked, itertools.islice(rest, n)))) for n in counts]
+        argnums = tuple(itertools.compress(itertools.count(), moving))
         rule = self._rules.get(argnums)
         if rule is None:
             rule = self._rules[argnums] = CustomRule(
@@ -91,17 +86,23 @@ class RecordedCalls:
         return y
 
     def _check(self, group: SignatureGroup | None, tracked: int) -> None:
-        """Raise unless all traces are single operations."""
-        traces = [] if group is None else [each.trace for each in group.specializations]
-        if not traces or not all(_is_one_operation(trace, tracked) for trace in traces):
+        """Raise unless all traces are single operations, whose results all depend on a tracked
+        leaf (bits of `tracked`)."""
+        if group is None or not group.specializations:
             raise NotOneOperation
+        for each in group.specializations:
+            if each.recorded_needs is None:
+                is_one = _is_one_operation(each.trace)
+                each.recorded_needs = _leaves_behind_outputs(each.trace) if is_one else [0]
+            if not all(bits & tracked for bits in each.recorded_needs):
+                raise NotOneOperation
 
     def _reverse(self, argnums: tuple[int, ...], *args: Any, **kwargs: Any) -> Any:
-        if any(isinstance(x, Tracked) for x in tree.leaves(args)):  # of an outer derivative
+        if any(map(_is_tracked, tree.leaves(args))):  # of an outer derivative
             return linearize(self.function, args, kwargs)[:2]
         build = functools.partial(_pullback_of_some, argnums)
         made = compiled_linear_map(self.jitted, ("pullback", argnums), build, args, kwargs)
-        if made is None or any(isinstance(x, Tracked) for x in tree.leaves(made[0])):
+        if made is None or any(map(_is_tracked, tree.leaves(made[0]))):
             raise NotOneOperation
         y, pull = made
 
@@ -133,19 +134,21 @@ def _pullback_of_some(argnums: tuple[int, ...], f: Callable[..., Any]) -> Callab
     return back
 
 
-def _is_one_operation(trace: Trace, tracked: int) -> bool:
-    """Whether a call does nothing but compute floating-point results that all depend on a tracked
-    leaf (bits of `tracked`), and takes long enough."""
-    function = trace.function
+def _is_tracked(x: Any) -> bool:
+    return type(x) is Tracked
+
+
+def _holds_nothing(x: Any) -> bool:
+    """Whether a leaf is a number, text or None; objects, and arrays of them, may hold tracked
+    values."""
+    return tree.is_numeric(x) or x is None or isinstance(x, str)
+
+
+def _is_one_operation(trace: Trace) -> bool:
+    """Whether a call does nothing but compute floating-point results, and takes long enough."""
     least = _MIN_EQUATIONS + _PER_LEAF * len(trace.inputs)
-    if len(function.body) < least and not function.functions:
+    if len(trace.function.body) < least and not trace.function.functions:
         return False
-    return bool(_is_computation(trace)) and all(
-        needed & tracked for needed in _leaves_behind_outputs(trace)
-    )
-
-
-def _is_computation(trace: Trace) -> bool:
     has_effects = trace.writes or trace.state_writes or trace.function.has_side_effects
     if has_effects or not trace.is_stable or any(trace.owners):
         return False

@@ -55,7 +55,8 @@ _MAX_UNROLLED = 40  # elements; shorter arrays are unrolled, which fixes their l
 class Specialization:
     """A trace, the job that compiles it, and a function that says why it was made. `is_pending`
     until its native entry, if it has one, is installed: `calls_to_interpret` do not wait for that.
-    `optimised_job` compiles quick code again.
+    `optimised_job` compiles quick code again. `recorded_needs`: once `recorded_calls.py` has asked,
+    the leaves that each output depends on, as bits.
     """
 
     trace: Trace
@@ -64,6 +65,7 @@ class Specialization:
     calls_to_interpret: int = 0
     is_pending: bool = True
     optimised_job: Job[CompiledTrace] | None = None
+    recorded_needs: list[int] | None = None
 
     @property
     def compiled(self) -> CompiledTrace:
