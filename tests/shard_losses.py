@@ -44,6 +44,20 @@ def exhausted_in_one(w, shard):
     return w["shift"] * shard if shard != 2 else next(iter(()))
 
 
+class Unsendable(Exception):
+    def __reduce__(self):
+        raise TypeError("not sent")
+
+
+ERRORS = {"os": OSError("no file"), "unsendable": Unsendable("held")}
+
+
+def fails_in_one(w, shard, name):
+    if shard == 1 and name:
+        raise ERRORS[name]
+    return np.sum(w**2) * shard
+
+
 def fatal(w, shard):
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -32,7 +32,8 @@ from shard_losses import (
 
 import tracker
 from tracker import distributed
-from tracker.distributed import executors, partial_sums, psum, value_and_grad, worker
+from tracker.distributed import executors, partial_sums, processes, psum, value_and_grad, worker
+from tracker.distributed.engines import LostWorkerError
 from tracker.jit.discovery import purity_table
 
 HERE = Path(__file__).parent
@@ -60,7 +61,7 @@ class Inline(Executor):
 
 
 def pids(step):
-    return [pid for pool in step._engine._pools for pid in pool._processes]
+    return [process.pid for process in step._engine.workers]
 
 
 # Processes ----------------------------------------------------------------------------------------
@@ -92,10 +93,45 @@ def test_error_names_the_shard():
     assert caught.value.__notes__ == ["in shard 2"]
 
 
+def test_after_an_error_or_an_interrupt_the_next_step_is_whole(monkeypatch):
+    """The answers of the other processes to the step that ended are not taken for the next."""
+    w, seen = np.ones(3), []
+    progress = lambda *counts: seen.append(counts)  # noqa: E731
+    with value_and_grad(shard_losses.fails_in_one, [1, 2, 3], 3, progress=progress) as step:
+        for name, error in ("os", OSError), ("unsendable", RuntimeError):
+            with pytest.raises(error, match=r"no file|Unsendable: held") as caught:
+                step(w, name)
+            assert "fails_in_one" in str(caught.value.__cause__)  # the worker's traceback
+            assert_close(step(2.0 * w, ""), (72.0, 24.0 * w))
+        kept = pids(step)
+        del seen[:]
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(processes.pickle, "loads", interrupt)
+            step(w, "")
+        assert_close(step(w, ""), (18.0, 12.0 * w))
+        assert seen == [(1, 3), (2, 3), (3, 3)] * 2 and pids(step) == kept
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(step._engine.workers[0].connection, "_recv", interrupt)
+            step(w, "")
+        assert_close(step(w, ""), (18.0, 12.0 * w))
+        assert pids(step)[1:] == kept[1:] and pids(step)[0] != kept[0]
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def test_forked_process_is_refused(monkeypatch):
+    with value_and_grad(shard_losses.fails_in_one, [1], 1) as step, monkeypatch.context() as patch:
+        patch.setattr(step._engine, "_owner", 0)
+        with pytest.raises(tracker.UnsupportedError, match="forked from"):
+            step(W, "")
+
+
 def test_worker_that_is_always_lost_is_an_error(monkeypatch):
-    monkeypatch.setattr(executors, "_MAX_LOSSES", 0)
+    monkeypatch.setattr(processes, "_MAX_LOSSES", 0)
     step = value_and_grad(shard_losses.fatal, SHARDS, 1)
-    with step, pytest.raises(executors.LostWorkerError, match="shards 0 to 6 was lost 1 times"):
+    with step, pytest.raises(LostWorkerError, match="shards 0 to 6 was lost 1 times"):
         step(W)
 
 
@@ -103,7 +139,7 @@ def test_executor_that_has_lost_a_worker_is_an_error():
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         step = value_and_grad(shard_losses.fatal, SHARDS, pool)
         for _ in range(2):
-            with pytest.raises(executors.LostWorkerError, match="number of processes instead"):
+            with pytest.raises(LostWorkerError, match="number of processes instead"):
                 step(W)
 
 

@@ -2,8 +2,8 @@
 
 `worker.py` is what runs at a worker, on its shards; `partial_sums.py` adds up in an order that
 depends on the number of shards alone; `step.py` is the derivative that users call. An engine
-(`executors.py`, `dask_client.py`, `ray_actors.py`, `mpi_ranks.py`; `engines.py` has their protocol)
-keeps the shards and starts the work. `psum.py` is a sum inside a function. Start at
+(`processes.py`, `executors.py`, `dask_client.py`, `ray_actors.py`, `mpi_ranks.py`; `engines.py` has
+their protocol) keeps the shards and starts the work. `psum.py` is a sum inside a function. Start at
 `value_and_grad`.
 """
 

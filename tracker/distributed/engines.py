@@ -10,12 +10,17 @@ import importlib.util
 import itertools
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
+from concurrent.futures import BrokenExecutor, Executor
 from typing import Any, Protocol
 
 from tracker.distributed.partial_sums import Nodes
-from tracker.distributed.worker import Request
-from tracker.errors import UnsupportedError, message
+from tracker.distributed.worker import PackedLoss, Request, pack
+from tracker.errors import TrackerError, UnsupportedError, message
+from tracker.support.structs import record
+
+
+class LostWorkerError(TrackerError, BrokenExecutor):
+    """A worker ended before it gave a result, and is not started again."""
 
 
 class Engine(Protocol):
@@ -53,7 +58,9 @@ _FILES = {  # by the package of the object that names an engine
 
 def make_engine(engine: Any, loss: Callable[..., Any], shards: Any) -> Engine:
     """The engine that the user has named, with a loss and shards."""
-    if engine is None or isinstance(engine, (int, Executor)):
+    if engine is None or isinstance(engine, int):
+        name, cls, extra = "processes", "ProcessEngine", ""
+    elif isinstance(engine, Executor):
         name, cls, extra = "executors", "ExecutorEngine", ""
     else:
         package = engine if isinstance(engine, str) else _package_of(engine)
@@ -110,3 +117,25 @@ def consecutive(count: int, workers: int) -> list[range]:
     workers = min(count, workers)
     ends = [count * k // workers for k in range(workers + 1)]
     return [range(a, b) for a, b in itertools.pairwise(ends)]
+
+
+@record(frozen=True)
+class Block:
+    """The shards of a worker, with their numbers."""
+
+    loss: PackedLoss
+    numbers: range
+    shards: list[Any]
+
+    @property
+    def span(self) -> str:
+        return f"{self.numbers.start} to {self.numbers.stop - 1}"
+
+
+def make_blocks(loss: Callable[..., Any], shards: Any, workers: int) -> list[Block]:
+    """A block for each worker, at most one for each shard."""
+    packed, given = pack(loss), as_list(shards)
+    return [
+        Block(packed, part, given[part.start : part.stop])
+        for part in consecutive(len(given), workers)
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +37,7 @@ class ShardedDerivative:
             raise ValueError(f"reduce={reduce!r}; valid are 'sum' and 'mean'")
         self._engine = make_engine(engine, loss, shards)
         self._progress = progress
+        self._lock = threading.Lock()  # workers answer one step at a time
         self.shards = self._engine.shard_count
         self._divisor = self.shards if reduce == "mean" else None
 
@@ -66,7 +68,8 @@ class ShardedDerivative:
         self.close()
 
     def _sum(self, name: str, args: tuple[Any, ...]) -> Any:
-        found = total(self._reduced(Request(name, args, current().jit)))
+        with self._lock:
+            found = total(self._reduced(Request(name, args, current().jit)))
         if self._divisor is None:
             return found
         return tree.map(lambda x: None if x is None else x / self._divisor, found)
