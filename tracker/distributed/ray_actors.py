@@ -6,6 +6,7 @@ shards from the store, and repeats the step there.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ from tracker.distributed.worker import Request, evaluate_sent, pack
 from tracker.support.structs import record
 
 _MAX_LOSSES = 3  # of one actor in one step
-_MAX_INLINE = 100_000  # bytes; more are put into the object store once
+_MAX_PACKED = 100_000  # bytes; more are put into the object store once, and not copied
 
 
 class ShardActor:
@@ -27,11 +28,17 @@ class ShardActor:
         self._numbers = numbers
         self._loss, *self._shards = ray.get(references)
 
-    def evaluate(self, request: Request) -> Nodes:
-        return evaluate_sent(self._loss, self._numbers, self._shards, request, 1)
+    def evaluate(self, request: bytes | Request) -> bytes | Nodes:
+        found = evaluate_sent(self._loss, self._numbers, self._shards, _unpacked(request), 1)
+        return pickle.dumps(found, 5) if isinstance(request, bytes) else found
 
-    def merge(self, left: Nodes, right: Nodes) -> Nodes:
-        return merge(left, right)
+    def merge(self, left: bytes | Nodes, right: bytes | Nodes) -> Nodes:
+        return merge(_unpacked(left), _unpacked(right))
+
+
+def _unpacked(sent: Any) -> Any:
+    """Small things are sent as bytes of our own, which ray hands on as they are."""
+    return pickle.loads(sent) if isinstance(sent, bytes) else sent
 
 
 _remote_actor: Any = ray.remote(max_restarts=-1, max_task_retries=_MAX_LOSSES)(ShardActor)
@@ -62,7 +69,8 @@ class RayEngine:
         ]
 
     def start(self, request: Request) -> list[Any]:
-        sent = ray.put(request) if request.nbytes > _MAX_INLINE else request
+        is_small = request.nbytes <= _MAX_PACKED
+        sent = pickle.dumps(request, 5) if is_small else ray.put(request)
         return [ActorResult(actor, actor.evaluate.remote(sent)) for actor in self._actors]
 
     def completed(self, handles: list[Any]) -> Iterator[Any]:
@@ -76,8 +84,7 @@ class RayEngine:
         return ActorResult(left.actor, made)
 
     def gather(self, handles: list[Any], request: Request) -> list[Nodes]:
-        found: list[Nodes] = ray.get([handle.reference for handle in handles])
-        return found
+        return [_unpacked(found) for found in ray.get([handle.reference for handle in handles])]
 
     def close(self) -> None:
         for actor in self._actors:
