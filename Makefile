@@ -72,7 +72,7 @@ $(DOCS)/.docs: pyproject.toml
 	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	touch $@
 
-# Peers (jax, torch, autograd) take part where they are installed: `pip install '.[peers]'`.
+# Peers (jax, torch, autograd, C++) take part where they are installed: `pip install '.[peers]'`.
 # BENCH="--quick rosenbrock" runs less.
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py $(BENCH)

@@ -1,4 +1,5 @@
-"""What a benchmark is written over: a `Library`, which is ours, NumPy alone, or a peer.
+"""What a benchmark is written over: a `Library`, which is ours, NumPy alone, or a peer. Derivatives
+that are written by hand in C++ are a peer, too.
 
 NumPy arrays go in, results may stay in the library's own arrays, computed when the call returns.
 Peers are imported where they are asked for; `is_installed` says whether they can be.
@@ -6,10 +7,13 @@ Peers are imported where they are asked for; `is_installed` says whether they ca
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
+import shutil
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import hand_written
 import numpy
 
 
@@ -100,9 +104,20 @@ def _autograd() -> Library:
     )
 
 
-PEERS = {"jax": _jax, "torch": _torch, "autograd": _autograd}
+def _by_hand() -> Library:
+    """The arguments; the programs are those of `hand_written.cpp`."""
+    return Library("C++", numpy, python_scan, python_add, _unchanged, _unchanged)
+
+
+PEERS = {"jax": _jax, "torch": _torch, "autograd": _autograd, "C++": _by_hand}
 LIBRARIES = {"numpy": _numpy, "tracker": _tracker, **PEERS}
 
 
 def is_installed(name: str) -> bool:
+    if name == "C++":
+        return shutil.which(hand_written.COMPILER) is not None
     return importlib.util.find_spec(name) is not None
+
+
+def version(name: str) -> str:
+    return hand_written.version() if name == "C++" else importlib.metadata.version(name)

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import hand_written
 import numpy as np
 from libraries import LIBRARIES, Library
 from library_cases import CASES, Case, Program
@@ -147,6 +148,8 @@ def measured(name: str, library: Library, options: dict[str, float]) -> dict[str
     program = case.program(library)
     if program is None or (library.name == "jax" and case.measure in ("eager", "long_chain")):
         return None  # jax without its compiler is no peer
+    if library.name == "C++":
+        return hand_written.measured(name, program.arguments, **options)
     subject = Subject(case, library, program, options)
     figures = globals()[case.measure](subject)
     if library.name == "numpy" and case.measure != "import_time":

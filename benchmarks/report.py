@@ -173,9 +173,11 @@ _METHOD = """\
 A cell is the median over the runs and, in parentheses, their minimum. Each case runs in a process
 of its own for each library and each run, without caches of compiled code; in it the least of
 several repeats counts. NumPy arrays go in; value and gradient come out, of `tracker.jit` and
-`jax.jit`, and of torch and autograd as they are. All libraries must compute the same numbers. The
-column of NumPy is the time of the plain function, without a gradient. Eager cost, forward and
-backward, is for each operation. jax takes part where it compiles; its loops are `lax.scan`.
+`jax.jit`, and of torch and autograd as they are. Under C++ are derivatives written by hand
+(`benchmarks/hand_written.cpp`), on one thread, timed within C++. All libraries must compute the
+same numbers. The column of NumPy is the time of the plain function, without a gradient. Eager cost,
+forward and backward, is for each operation. jax takes part where it compiles; its loops are
+`lax.scan`.
 
 A long program is compiled quickly first, and optimised in the background from the third call on. A
 time of a call is taken when that is done. A first call ("first result") returns what the trace

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from libraries import LIBRARIES, PEERS, is_installed
+from libraries import LIBRARIES, PEERS, is_installed, version
 from library_cases import CASES
 
 HERE = Path(__file__).parent
@@ -52,7 +52,7 @@ def environment() -> dict[str, Any]:
         "NumPy": importlib.metadata.version("numpy"),
         "tracker": tracker.__version__,
         "LLVM": ".".join(map(str, llvmlite.binding.llvm_version_info)),
-        **{peer: importlib.metadata.version(peer) for peer in PEERS if is_installed(peer)},
+        **{peer: version(peer) for peer in PEERS if is_installed(peer)},
     }
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {

@@ -131,6 +131,26 @@ def test_check_compares_in_units_of_numpy(benchmarks, capsys):
     assert check.report(check.compared(kept, other)) == 2  # nothing to compare
 
 
+@pytest.mark.parametrize("case", [
+    "rosenbrock, n=10", "tanh and exp of vectors, n=100", "differences of 1000 x 1000 places",
+    "logistic regression, 10000 x 50", "training step of a network, batch of 64",
+    "Python loop, 1000 steps", "Python loop that keeps its states, 1000 steps",
+])  # fmt: skip
+def test_derivative_written_by_hand_is_ours(benchmarks, case):
+    import libraries
+    import measure
+
+    if not libraries.is_installed("C++"):
+        pytest.skip("no C++ compiler here")
+    options = {"repeats": 1, "seconds": 0.0}
+    by_hand = measure.measured(case, libraries.LIBRARIES["C++"](), options)
+    eager = libraries.LIBRARIES["tracker"]()._replace(compile=lambda f: f)
+    program = measure.CASES[case].program(eager)
+    f, arguments, argnums = program
+    found = (f if argnums is None else eager.value_and_grad(f, argnums))(*arguments)
+    assert by_hand["summary"] == pytest.approx(measure.summary(found), rel=1e-9)
+
+
 def test_case_is_measured(benchmarks):
     import measure
     from libraries import LIBRARIES
