@@ -93,6 +93,45 @@ def test_derivatives(name):
     np.testing.assert_allclose(t, np.sum(want * tangent), rtol=1e-9)
 
 
+PRODUCTS = [  # of one row: the shapes of both factors
+    ((3,), (3,)), ((5, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 2)), ((20, 30), (30,)),
+    ((20, 30), (30, 3)), ((20, 30), (30, 12)), ((1, 300), (300, 1)), ((2, 20, 30), (30, 3)),
+    ((20, 30), (2, 30, 3)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128], ids=["real", "complex"])
+@pytest.mark.parametrize("shapes", PRODUCTS, ids=str)
+@pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 0)], ids=str)
+def test_products(shapes, axes, dtype):
+    """Factors that all rows share, and factors of each row; with derivatives."""
+    count = 3
+    factors = []
+    for shape, axis in zip(shapes, axes, strict=True):
+        full = shape if axis is None else (count, *shape)
+        factor = RNG.normal(size=full)
+        factors.append(factor * np.exp(1j * factor) if dtype is np.complex128 else factor)
+
+    def by_row(a, b):
+        rows = [
+            np.matmul(*(f if axis is None else f[i] for f, axis in zip((a, b), axes, strict=True)))
+            for i in range(count)
+        ]
+        return np.stack(rows)
+
+    mapped = vmap(np.matmul, axes)
+    want = by_row(*factors)
+    for call in mapped, jit(mapped):
+        for _ in range(2):
+            np.testing.assert_allclose(call(*factors), want, rtol=1e-12, atol=1e-12)
+    weight = RNG.normal(size=want.shape)
+    loss = lambda f: lambda a, b: np.sum(weight * np.abs(f(a, b)) ** 2)  # noqa: E731
+    wanted = gradient(loss(by_row), *factors)
+    for found in gradient(loss(mapped), *factors), jit(gradient)(loss(mapped), *factors):
+        for slope, other in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(slope, other, rtol=1e-11, atol=1e-11)
+
+
 def test_axes():
     a, b = RNG.normal(size=(3, 5)), RNG.normal(size=(5, 2))
     np.testing.assert_allclose(vmap(vmap(np.dot, (None, 1)), (0, None))(a, b), a @ b)

@@ -26,6 +26,8 @@ OpParams = dict[str, Any]
 Values = Sequence[Any]
 Marks = Sequence[bool]
 BatchedValue = tuple[Any, Any]
+_MAX_COLUMNS = 8  # of a batch of matrices whose products with one matrix become one product
+_MIN_COLUMN, _MIN_MATRIX = 1 << 4, 1 << 8  # elements of the one matrix; smaller products are loops
 BatchingRule = Callable[[Op, Values, Marks, OpParams, int], BatchedValue]
 
 
@@ -115,6 +117,8 @@ def _matmul(op: Op, xs: Values, marks: Marks, params: OpParams, n: int) -> Batch
     ranks = [len(row_shape(x, m)) for x, m in zip(xs, marks, strict=True)]
     if left and not right and ranks[0] <= 2 and ranks[1] <= 2 and ranks[0] + ranks[1] > 2:
         return _rows_times_matrix(a, b, n, ranks), True
+    if right and not left and ranks[0] == 2 and _is_narrow(b, ranks[1], np.size(a)):
+        return _matrix_times_columns(a, b, ranks[1]), True
     if left and ranks[0] == 1:  # a batch of vectors is a batch of rows
         a = np.reshape(a, (n, 1, -1))
     if right and ranks[1] == 1:
@@ -135,6 +139,22 @@ def _rows_times_matrix(a: Any, b: Any, n: int, ranks: Sequence[int]) -> Any:
     *lead, inner = np.shape(a)
     flat = np.matmul(np.reshape(a, (-1, inner)), b)
     return np.reshape(flat, (*lead, *np.shape(b)[1:]))
+
+
+def _is_narrow(b: Any, rank: int, matrix_size: int) -> bool:
+    """Whether it is a vector, or columns so few that a product with a large matrix reads that for
+    each row anew."""
+    if rank == 1:
+        return matrix_size >= _MIN_COLUMN
+    return rank == 2 and np.shape(b)[2] <= _MAX_COLUMNS and matrix_size >= _MIN_MATRIX
+
+
+def _matrix_times_columns(a: Any, b: Any, rank: int) -> Any:
+    """One matrix times all columns, as one product."""
+    rows = b if rank == 1 else np.swapaxes(b, 1, 2)
+    flat = np.matmul(np.reshape(rows, (-1, np.shape(a)[1])), np.transpose(a))
+    found = np.reshape(flat, (*np.shape(rows)[:-1], np.shape(a)[0]))
+    return found if rank == 1 else np.swapaxes(found, 1, 2)
 
 
 def _matrix_stack(op: Op, xs: Values, marks: Marks, params: OpParams, n: int) -> BatchedValue:
