@@ -1,4 +1,4 @@
-"""Divisions and roots of small values that many elements read: computed once and stored."""
+"""Functions, divisions and roots of values that many elements read: computed once and stored."""
 
 import numpy as np
 
@@ -20,6 +20,15 @@ def test_a_root_of_each_column_is_stored():
     x = RNG.normal(size=(80, 50))
     text = check(lambda x: gradient(lambda x: np.sum(np.std(x, axis=0)), x), x)
     kept = [line for line in text.splitlines() if "kept: " in line and "[1,50]" in line]
+    assert len(kept) == 2, text
+
+
+def test_a_function_of_each_row_is_stored_for_few_columns():
+    """A loop over the rows alone computes it by vectors; within a row of three, it would not be."""
+    x = RNG.normal(size=(500, 3))
+    angle = RNG.normal(size=(500, 1))
+    text = check(lambda x, angle: (x * np.cos(angle), x[:, ::-1] * np.sin(angle)), x, angle)
+    kept = [line for line in text.splitlines() if "kept: " in line and "[500,1]" in line]
     assert len(kept) == 2, text
 
 

@@ -26,9 +26,9 @@ _probes: dict[Op, _OpProbe] = {}
 _combining_ops: dict[Op, bool] = {}
 SLOW_OPS_LIMIT = 2  # divisions and roots that take longer than loading an operand once more
 _GATHER_COST = RECOMPUTE_LIMIT  # a load from a computed address: its users are stored
-_MIN_REPEATS = (
-    8  # elements of a result per element of an operand; from here on slow ops are not repeated
-)
+# Elements of a result per element of an operand; from here on its functions, or its divisions and
+# roots, are not repeated.
+_MIN_MATH_REPEATS, _MIN_REPEATS = 2, 8
 _LARGE_SCRATCH = 1 << 20  # bytes of scratch that is worth freeing early
 _MAX_MATH_DEPTH = 2  # transcendental functions of one another in a loop over cached values
 _MIN_CHAIN_SIZE, _MAX_CHAIN_SIZE = 256, 1 << 17  # elements; more leave the cache
@@ -209,13 +209,17 @@ class CostModel:
         )
 
     def repeats_slow_op(self, o: Var, eqn: Eqn) -> bool:
-        """Whether a division or root would be recomputed for many elements of a result. Storing it
-        delays the result by a level; for a single slow op this does not pay if the result's kernel
-        exists already, because the kernel would read its operands again."""
-        if not self.slow_ops[o] or eqn.out.type.size < _MIN_REPEATS * o.type.size:
-            return False
+        """Whether a slow operation would be recomputed for many elements of a result: a
+        transcendental function, which loops over all values of it compute by vectors, or a division
+        or root. Storing delays the result by a level; for a single division this does not pay if
+        the result's kernel exists already, because the kernel would read its operands again."""
         location = self.locations[o]
         if not isinstance(location, Expression):
+            return False
+        repeats = eqn.out.type.size / max(o.type.size, 1)
+        if self.math_depth(o) and repeats >= _MIN_MATH_REPEATS:
+            return True
+        if not self.slow_ops[o] or repeats < _MIN_REPEATS:
             return False
         space = (eqn.out.type.shape, location.kernel.level)
         return self.slow_ops[o] >= SLOW_OPS_LIMIT or space not in self.kernels
