@@ -136,7 +136,7 @@ def test_jitted_functions_are_what_their_type_says():
     f = tracker.jit(abs)
     assert isinstance(f, tracker.Jitted) and not isinstance(abs, tracker.Jitted)
     public = {name for name in dir(f) if not name.startswith("_")}
-    assert public == {name for name in vars(tracker.Jitted) if not name.startswith("_")}
+    assert public == {name for name in dir(tracker.Jitted) if not name.startswith("_")}
 
 
 @pytest.mark.parametrize("module", [tracker, importlib.import_module("tracker.jit.callables")])

@@ -55,7 +55,7 @@ def test_values_have_the_types_that_checkers_see(name, monkeypatch):
     array = np.array([1.0, 2.0])
     samples = {"rng": np.random.default_rng(0), "batch": np.eye(2), "w": array, "x": array}
     if name == "typed_jit":
-        samples |= {"model": module.Model(array), "f": module.raised}
+        samples |= {"model": module.Model(array), "norm": module.Model.norm}
     if name == "typed_derivatives":
         layer = module.Dense(np.eye(2), array)
         samples |= {"layer": layer, "layers": [layer, layer]}

@@ -10,11 +10,15 @@ from numpy.typing import NDArray
 import tracker
 from tracker import (
     checkpoint,
+    diaghessian,
     gradient,
     hessian,
+    hessian_reverse,
+    hvp,
     jacobian,
     jvp,
     pullback,
+    pushforward,
     value_and_grad,
     vmap,
     withgradient,
@@ -92,14 +96,36 @@ def curried(layer: Dense, w: Array, x: Array) -> None:
 
 def of_vectors(w: Array, x: Array) -> None:
     assert_type(jacobian(rows, w), tuple[NDArray[Any]])
-    assert_type(jacobian(loss, w, x), tuple[Any, ...])
+    assert_type(jacobian(loss, w, x), tuple[NDArray[Any], NDArray[Any]])
+    assert_type(jacobian(loss, w, x, shaped=True), tuple[NDArray[Any], NDArray[Any]])
+    assert_type(jacobian(lambda t: t * x, 2.0), tuple[NDArray[Any]])
     assert_type(jacobian(rows, w, shaped=True), tuple[NDArray[Any]])
     assert_type(withjacobian(rows, w).val, Array)
+    assert_type(withjacobian(loss, w, x).grad, tuple[NDArray[Any], NDArray[Any]])
     assert_type(hessian(energy, w), NDArray[Any])
+    assert_type(hessian(energy, [1, 2]), NDArray[Any])
+    assert_type(hessian(lambda x: x**3, 2.0), float)
+    assert_type(hessian_reverse(energy, w), NDArray[Any])
+    assert_type(diaghessian(energy, w), tuple[Array])
+    assert_type(diaghessian(loss, w, x), tuple[Array, Array])
+    assert_type(diaghessian(energy, [1, 2]), tuple[Array])
+    assert_type(hvp(energy, w, x), Array)
+    assert_type(hvp(energy, [1.0, 2.0], [1.0, 0.0]), Array)
+    assert_type(hvp(lambda p: energy(p[0]), (w, x), (x, w)), tuple[Array, Array])
+
+
+def linear_maps(w: Array, x: Array) -> None:
     assert_type(jvp(rows, (w,), (x,)), tuple[Array, Array])
+    assert_type(jvp(loss, (w, x), (x, None)), tuple[np.float64, np.float64])
+    assert_type(jvp(loss, [w, x], [x, w]), tuple[np.float64, np.float64])
     y, back = pullback(loss, w, x, power=1)
     assert_type(y, np.float64)
     assert_type(back(1.0), tuple[Any, ...])
+    assert_type(pullback(loss, w, x)[1](1.0), tuple[Array, Array])
+    assert_type(pullback(lambda x: x * 2.0, 3.0)[1](1.0), tuple[float])
+    z, push = pushforward(loss, w, x)
+    assert_type(z, np.float64)
+    assert_type(push(x, None), np.float64)
 
 
 def mapped(w: Array, batch: Array) -> None:

@@ -7,7 +7,7 @@ Start at `linearize`, which gives both from one run; jitted functions take
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -36,12 +36,30 @@ from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 
 if TYPE_CHECKING:
-    from tracker.support.type_variables import P, R
+    from tracker.support.type_variables import A, B, C, FloatArray, NumberList, P, R, Ts
 
 
+@overload
+def pullback(
+    f: Callable[[FloatArray], R], x: NumberList, /
+) -> tuple[R, Callable[[Any], tuple[FloatArray]]]: ...
+@overload
+def pullback(f: Callable[[A], R], x: A, /) -> tuple[R, Callable[[Any], tuple[A]]]: ...
+@overload
+def pullback(f: Callable[[float], R], x: float, /) -> tuple[R, Callable[[Any], tuple[float]]]: ...
+@overload
+def pullback(f: Callable[[A, B], R], x: A, y: B, /) -> tuple[R, Callable[[Any], tuple[A, B]]]: ...
+@overload
+def pullback(
+    f: Callable[[A, B, C], R], x: A, y: B, z: C, /
+) -> tuple[R, Callable[[Any], tuple[A, B, C]]]: ...
+@overload
 def pullback(
     f: Callable[P, R], *args: P.args, **kwargs: P.kwargs
-) -> tuple[R, Callable[[Any], tuple[Any, ...]]]:
+) -> tuple[R, Callable[[Any], tuple[Any, ...]]]: ...
+def pullback(
+    f: Callable[..., Any], *args: Any, **kwargs: Any
+) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     """The value of `f`, and a function that pulls a cotangent of it back to the arguments.
 
     Parameters
@@ -211,7 +229,7 @@ def _checked_seed(value: Value, seed: Any, what: str = "seed", target: str = "ou
     return seed
 
 
-def pushforward(f: Callable[..., R], *args: Any) -> tuple[R, Callable[..., R]]:
+def pushforward(f: Callable[[*Ts], R], *args: *Ts) -> tuple[R, Callable[..., R]]:
     """The value of `f`, and a function that pushes tangents of the arguments forward to it.
 
     Parameters
@@ -280,6 +298,10 @@ def _zero_tangent(out: Any) -> Any:
     return np.zeros_like(out)[()] if tree.is_numeric(out) else None
 
 
+@overload
+def jvp(f: Callable[[*Ts], R], args: tuple[*Ts], tangents: Sequence[Any]) -> tuple[R, R]: ...
+@overload
+def jvp(f: Callable[..., R], args: Sequence[Any], tangents: Sequence[Any]) -> tuple[R, R]: ...
 def jvp(f: Callable[..., R], args: Sequence[Any], tangents: Sequence[Any]) -> tuple[R, R]:
     """The value of `f` at `args`, and its derivative in the direction of `tangents`.
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tracker.jit import callables
     from tracker.jit.callables import JitKeywords
     from tracker.jit.profile import Profile
-    from tracker.support.type_variables import P, R
+    from tracker.support.type_variables import F, P
 
 set_identity_check(check_identity)  # derivatives refuse functions that compare by identity
 
@@ -58,11 +58,9 @@ class CacheInfo(NamedTuple):
 
 
 @overload
-def jit(f: Callable[P, R], **keywords: Unpack[JitKeywords]) -> callables.Jitted[P, R]: ...
+def jit(f: F, **keywords: Unpack[JitKeywords]) -> callables.JittedFunction[F]: ...
 @overload
-def jit(
-    **keywords: Unpack[JitKeywords],
-) -> Callable[[Callable[P, R]], callables.Jitted[P, R]]: ...
+def jit(**keywords: Unpack[JitKeywords]) -> Callable[[F], callables.JittedFunction[F]]: ...
 def jit(
     f: Callable[..., Any] | None = None,
     *,
@@ -100,7 +98,7 @@ def jit(
     -------
     Jitted
         Called like `f`; `gradient`, `value_and_grad`, ... of it run compiled, too. It has methods
-        that show what runs: `explain`, `ir`, `llvm`, `asm`, `cache_info`, `clear_cache`.
+        that show what runs: `explain`, `profile`, `ir`, `llvm`, `asm`, `cache_info`, `clear_cache`.
 
     Raises
     ------

@@ -7,12 +7,13 @@ dicts, and lists and tuples of those (`Structure`). A list of numbers counts as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, TypeVarTuple
 
 import numpy as np
 
 P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T", bound=Any)  # so bound, pyright lets a lambda compute with a T
@@ -34,11 +35,25 @@ Structure = (
 NumberList = list[int] | list[float] | list[list[int]] | list[list[float]]
 FloatArray = np.ndarray[tuple[Any, ...], np.dtype[np.float64]]
 AnyArray = np.ndarray[tuple[Any, ...], np.dtype[Any]]
-X = TypeVar("X", float, AnyArray)
+X = TypeVar("X", bound=float | AnyArray)
+Y = TypeVar("Y", bound=float | AnyArray)
+Z = TypeVar("Z", bound=float | AnyArray)
+V = TypeVar("V", bound=AnyArray)
 A = TypeVar("A", bound=Structure)
 B = TypeVar("B", bound=Structure)
 C = TypeVar("C", bound=Structure)
-F = TypeVar("F", bound=Callable[..., Any])
+
+
+class AnyCallable(Protocol):
+    """What can be called. As a bound, `Callable[..., Any]` would make pyright infer the calls that
+    are arguments, `jit(value_and_grad(f))`, from its Any."""
+
+    @property
+    def __call__(self) -> Any: ...
+
+
+F = TypeVar("F", bound=AnyCallable)
+F_co = TypeVar("F_co", bound=AnyCallable, covariant=True)
 
 
 class ArrayFunction(Protocol[P]):

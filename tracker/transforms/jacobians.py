@@ -33,7 +33,21 @@ from tracker.tape.tracked import Tracked
 from tracker.transforms.vmap import vmap_pure
 
 if TYPE_CHECKING:
-    from tracker.support.type_variables import AnyArray, FloatArray, NumberList, P, R, X
+    from tracker.support.type_variables import (
+        A,
+        AnyArray,
+        B,
+        C,
+        FloatArray,
+        NumberList,
+        R,
+        T,
+        Ts,
+        V,
+        X,
+        Y,
+        Z,
+    )
 
 _VMAP_THRESHOLD = 3  # unit vectors; up to here they are passed one by one
 _COMPUTED_BASIS_SIZE = 200  # unit vectors; above, computing them is faster than reading them
@@ -50,10 +64,16 @@ def jacobian(
 @overload
 def jacobian(f: Callable[[X], Any], x: X, /, *, shaped: bool = False) -> tuple[AnyArray]: ...
 @overload
-def jacobian(f: Callable[..., Any], *args: Any, shaped: bool) -> tuple[Any, ...]: ...
+def jacobian(
+    f: Callable[[X, Y], Any], x: X, y: Y, /, *, shaped: bool = False
+) -> tuple[AnyArray, AnyArray]: ...
 @overload
-def jacobian(f: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> tuple[Any, ...]: ...
-def jacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:  # type: ignore[misc]  # takes no keywords of `f`
+def jacobian(
+    f: Callable[[X, Y, Z], Any], x: X, y: Y, z: Z, /, *, shaped: bool = False
+) -> tuple[AnyArray, AnyArray, AnyArray]: ...
+@overload
+def jacobian(f: Callable[[*Ts], Any], *args: *Ts, shaped: bool = False) -> tuple[Any, ...]: ...
+def jacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:  # type: ignore[misc]  # of *Ts
     """The matrices of all first derivatives: a tuple, one entry per argument.
 
     Parameters
@@ -104,13 +124,17 @@ def withjacobian(
 ) -> ValueAndGradient[R, tuple[AnyArray]]: ...
 @overload
 def withjacobian(
-    f: Callable[..., R], *args: Any, shaped: bool
-) -> ValueAndGradient[R, tuple[Any, ...]]: ...
+    f: Callable[[X, Y], R], x: X, y: Y, /, *, shaped: bool = False
+) -> ValueAndGradient[R, tuple[AnyArray, AnyArray]]: ...
 @overload
 def withjacobian(
-    f: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+    f: Callable[[X, Y, Z], R], x: X, y: Y, z: Z, /, *, shaped: bool = False
+) -> ValueAndGradient[R, tuple[AnyArray, AnyArray, AnyArray]]: ...
+@overload
+def withjacobian(
+    f: Callable[[*Ts], R], *args: *Ts, shaped: bool = False
 ) -> ValueAndGradient[R, tuple[Any, ...]]: ...
-def withjacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:  # type: ignore[misc]
+def withjacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:  # type: ignore[misc]  # of *Ts
     """The value and the jacobian of `f`, as a named tuple (val, grad).
 
     Parameters
@@ -279,9 +303,11 @@ def _as_array(x: Any) -> Any:
 @overload
 def hessian(f: Callable[[FloatArray], Any], x: NumberList) -> AnyArray: ...
 @overload
-def hessian(f: Callable[[X], Any], x: X) -> X: ...
+def hessian(f: Callable[[float], Any], x: float) -> float: ...
 @overload
-def hessian(f: Callable[[Any], Any], x: Any) -> Any: ...
+def hessian(f: Callable[[V], Any], x: V) -> AnyArray: ...
+@overload
+def hessian(f: Callable[[T], Any], x: T) -> Any: ...
 def hessian(f: Callable[..., Any], x: Any) -> Any:
     """All second derivatives of a scalar function: (n, n) in C order, a number for a number.
 
@@ -319,7 +345,15 @@ def hessian(f: Callable[..., Any], x: Any) -> Any:
     return _hessian_by(hessian, _pushforward_map, f, x)
 
 
-def hessian_reverse(f: Callable[[Any], Any], x: Any) -> Any:
+@overload
+def hessian_reverse(f: Callable[[FloatArray], Any], x: NumberList) -> AnyArray: ...
+@overload
+def hessian_reverse(f: Callable[[float], Any], x: float) -> float: ...
+@overload
+def hessian_reverse(f: Callable[[V], Any], x: V) -> AnyArray: ...
+@overload
+def hessian_reverse(f: Callable[[T], Any], x: T) -> Any: ...
+def hessian_reverse(f: Callable[..., Any], x: Any) -> Any:
     """As `hessian`, by reverse over reverse mode.
 
     Parameters
@@ -368,7 +402,19 @@ def _pullback_map(f: Callable[..., Any], x: Any) -> Callable[[Any], Any]:
     return lambda unit: np.ravel(pull(unit)[0])
 
 
-def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
+@overload
+def diaghessian(f: Callable[[FloatArray], Any], x: NumberList, /) -> tuple[FloatArray]: ...
+@overload
+def diaghessian(f: Callable[[float], Any], x: float, /) -> tuple[float]: ...
+@overload
+def diaghessian(f: Callable[[A], Any], x: A, /) -> tuple[A]: ...
+@overload
+def diaghessian(f: Callable[[A, B], Any], x: A, y: B, /) -> tuple[A, B]: ...
+@overload
+def diaghessian(f: Callable[[A, B, C], Any], x: A, y: B, z: C, /) -> tuple[A, B, C]: ...
+@overload
+def diaghessian(f: Callable[[*Ts], Any], *args: *Ts) -> tuple[Any, ...]: ...
+def diaghessian(f: Callable[..., Any], *args: Any) -> Any:  # type: ignore[misc]  # of *Ts
     """The diagonals of the hessians: an entry of the argument's shape for each argument.
 
     Parameters
@@ -396,7 +442,7 @@ def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
         args = _array_arguments(tuple(map(_as_array, args)), "diaghessian")
     compiled = _compiled_derivative(f, diaghessian)
     if compiled is not None:
-        return compiled(*args)  # type: ignore[no-any-return]
+        return compiled(*args)
     out: list[Any] = []
     for at, x in enumerate(args):
         if not tree.is_numeric(aval_of(x)):
@@ -415,7 +461,17 @@ def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
     return tuple(out)
 
 
-def hvp(f: Callable[[Any], Any], x: Any, v: Any) -> Any:
+@overload
+def hvp(
+    f: Callable[[FloatArray], Any], x: NumberList, v: FloatArray | NumberList
+) -> FloatArray: ...
+@overload
+def hvp(f: Callable[[float], Any], x: float, v: float) -> float: ...
+@overload
+def hvp(f: Callable[[A], Any], x: A, v: A | NumberList) -> A: ...
+@overload
+def hvp(f: Callable[[T], Any], x: T, v: Any) -> Any: ...
+def hvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
     """The hessian of `f` at `x` times `v`, in the structure of `x`; no matrix is made.
 
     Parameters
