@@ -126,6 +126,7 @@ def linear_maps(w: Array, x: Array) -> None:
     z, push = pushforward(loss, w, x)
     assert_type(z, np.float64)
     assert_type(push(x, None), np.float64)
+    assert_type(pushforward(rows, [1.0, 2.0])[0], Array)
 
 
 def mapped(w: Array, batch: Array) -> None:

@@ -106,8 +106,8 @@ def arguments(w: Array) -> None:
     tracker.withgradient(dot, w)  # type: ignore[arg-type]  # pyright: ignore
     value_and_grad(Model().scaled)(w, bye=3.0)  # type: ignore[call-arg]  # pyright: ignore
     tracker.jacobian(dot, w)  # type: ignore[arg-type]  # pyright: ignore
-    tracker.jacobian(Model().scaled, w, by=3.0)  # type: ignore[call-overload]  # pyright: ignore
-    tracker.pushforward(dot, w)  # type: ignore[arg-type]  # pyright: ignore
+    tracker.jacobian(Model().scaled, w, bye=3.0)  # type: ignore[call-arg]  # pyright: ignore
+    tracker.pushforward(dot, w)  # type: ignore[call-overload]  # pyright: ignore
     tracker.hessian(dot, w)  # type: ignore[arg-type]  # pyright: ignore
     tracker.checkpoint(dot, w)  # type: ignore[call-arg]  # pyright: ignore
     vmap(dot)(w)  # type: ignore[call-arg]  # pyright: ignore

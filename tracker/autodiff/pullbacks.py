@@ -36,7 +36,7 @@ from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 
 if TYPE_CHECKING:
-    from tracker.support.type_variables import A, B, C, FloatArray, NumberList, P, R, Ts
+    from tracker.support.type_variables import A, B, C, FloatArray, NumberList, P, R
 
 
 @overload
@@ -229,7 +229,13 @@ def _checked_seed(value: Value, seed: Any, what: str = "seed", target: str = "ou
     return seed
 
 
-def pushforward(f: Callable[[*Ts], R], *args: *Ts) -> tuple[R, Callable[..., R]]:
+@overload
+def pushforward(f: Callable[[FloatArray], R], x: NumberList, /) -> tuple[R, Callable[..., R]]: ...
+@overload
+def pushforward(
+    f: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+) -> tuple[R, Callable[..., R]]: ...
+def pushforward(f: Callable[..., R], *args: Any) -> tuple[R, Callable[..., R]]:  # type: ignore[misc]  # takes no keywords of `f`
     """The value of `f`, and a function that pushes tangents of the arguments forward to it.
 
     Parameters
@@ -298,10 +304,6 @@ def _zero_tangent(out: Any) -> Any:
     return np.zeros_like(out)[()] if tree.is_numeric(out) else None
 
 
-@overload
-def jvp(f: Callable[[*Ts], R], args: tuple[*Ts], tangents: Sequence[Any]) -> tuple[R, R]: ...
-@overload
-def jvp(f: Callable[..., R], args: Sequence[Any], tangents: Sequence[Any]) -> tuple[R, R]: ...
 def jvp(f: Callable[..., R], args: Sequence[Any], tangents: Sequence[Any]) -> tuple[R, R]:
     """The value of `f` at `args`, and its derivative in the direction of `tangents`.
 

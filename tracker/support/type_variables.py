@@ -8,12 +8,11 @@ dicts, and lists and tuples of those (`Structure`). A list of numbers counts as 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, TypeVarTuple
+from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
 P = ParamSpec("P")
-Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T", bound=Any)  # so bound, pyright lets a lambda compute with a T

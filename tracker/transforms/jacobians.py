@@ -40,9 +40,9 @@ if TYPE_CHECKING:
         C,
         FloatArray,
         NumberList,
+        P,
         R,
         T,
-        Ts,
         V,
         X,
         Y,
@@ -72,8 +72,10 @@ def jacobian(
     f: Callable[[X, Y, Z], Any], x: X, y: Y, z: Z, /, *, shaped: bool = False
 ) -> tuple[AnyArray, AnyArray, AnyArray]: ...
 @overload
-def jacobian(f: Callable[[*Ts], Any], *args: *Ts, shaped: bool = False) -> tuple[Any, ...]: ...
-def jacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:  # type: ignore[misc]  # of *Ts
+def jacobian(f: Callable[..., Any], *args: Any, shaped: bool) -> tuple[Any, ...]: ...
+@overload
+def jacobian(f: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> tuple[Any, ...]: ...
+def jacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:  # type: ignore[misc]  # takes no keywords of `f`
     """The matrices of all first derivatives: a tuple, one entry per argument.
 
     Parameters
@@ -132,9 +134,13 @@ def withjacobian(
 ) -> ValueAndGradient[R, tuple[AnyArray, AnyArray, AnyArray]]: ...
 @overload
 def withjacobian(
-    f: Callable[[*Ts], R], *args: *Ts, shaped: bool = False
+    f: Callable[..., R], *args: Any, shaped: bool
 ) -> ValueAndGradient[R, tuple[Any, ...]]: ...
-def withjacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:  # type: ignore[misc]  # of *Ts
+@overload
+def withjacobian(
+    f: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+) -> ValueAndGradient[R, tuple[Any, ...]]: ...
+def withjacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:  # type: ignore[misc]  # takes no keywords of `f`
     """The value and the jacobian of `f`, as a named tuple (val, grad).
 
     Parameters
@@ -413,8 +419,8 @@ def diaghessian(f: Callable[[A, B], Any], x: A, y: B, /) -> tuple[A, B]: ...
 @overload
 def diaghessian(f: Callable[[A, B, C], Any], x: A, y: B, z: C, /) -> tuple[A, B, C]: ...
 @overload
-def diaghessian(f: Callable[[*Ts], Any], *args: *Ts) -> tuple[Any, ...]: ...
-def diaghessian(f: Callable[..., Any], *args: Any) -> Any:  # type: ignore[misc]  # of *Ts
+def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]: ...
+def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
     """The diagonals of the hessians: an entry of the argument's shape for each argument.
 
     Parameters
@@ -442,7 +448,7 @@ def diaghessian(f: Callable[..., Any], *args: Any) -> Any:  # type: ignore[misc]
         args = _array_arguments(tuple(map(_as_array, args)), "diaghessian")
     compiled = _compiled_derivative(f, diaghessian)
     if compiled is not None:
-        return compiled(*args)
+        return compiled(*args)  # type: ignore[no-any-return]
     out: list[Any] = []
     for at, x in enumerate(args):
         if not tree.is_numeric(aval_of(x)):
