@@ -244,6 +244,13 @@ PROGRAMS = {
         lambda a, end: np.stack([1.0 + 0 * a, 1.0 - np.log(1.2) / a]),
         (0.7, 0.2),
     ),
+    "an array of args": (
+        lambda rates: solve_ivp(
+            lambda t, y, a, b: -a * b * t * y, (0.0, 1.0), [1.0], args=rates, **TIGHT
+        ).y[:, -1],
+        lambda rates: np.exp(-rates[0] * rates[1] / 2) * np.ones(1),
+        (np.array([0.7, 1.2]),),
+    ),
     "an event that ends it": (
         lambda g, h: np.stack([shot(g, h).t[-1], shot(g, h).y[1, -1]]),
         lambda g, h: np.stack([np.sqrt(2 * h / g), -np.sqrt(2 * h * g)]),
@@ -257,6 +264,15 @@ def test_programs(name):
     f, exact, args = PROGRAMS[name]
     order = 2 if "event" in name or name in ("closure", "odeint, times") else 1
     check_exact(f, exact, *args, order=order)
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, tracker.jit])
+def test_one_number_as_args(transform):
+    def final(a):
+        return solve_ivp(lambda t, y, a: -a * y, (0.0, 1.0), [1.0], args=a).y[0, -1]
+
+    with pytest.raises(TypeError, match=r"args must be a tuple.* Give args=\(a,\)"):
+        tracker.gradient(transform(final), 0.5)
 
 
 def test_a_parameter_that_matters_late():

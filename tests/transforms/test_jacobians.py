@@ -41,6 +41,28 @@ def test_jacobian(f, x):
     np.testing.assert_array_equal(again, found)
 
 
+@pytest.mark.parametrize("derivative", [
+    lambda f, x: jacobian(f, x)[0],
+    lambda f, x: hessian(lambda x: np.sum(f(x) ** 2), x),
+    lambda f, x: tracker.vmap(lambda w: tracker.pullback(f, x)[1](w)[0])(np.eye(len(x))),
+    lambda f, x: tracker.sparse.jacobian(f, x)(x).toarray(),
+])  # fmt: skip
+def test_a_rule_that_captures_an_array_of_the_function(derivative):
+    def f(x, matrix=None):
+        matrix = np.ones((4, 4)) + np.eye(4) if matrix is None else matrix
+
+        @tracker.custom_gradient
+        def product(x):
+            return matrix @ x, lambda dy: (matrix.T @ dy,)
+
+        return product(x)
+
+    x, matrix = np.arange(1.0, 5.0), np.ones((4, 4)) + np.eye(4)
+    found = derivative(f, x)
+    assert type(found) is np.ndarray
+    np.testing.assert_allclose(found, derivative(lambda x: matrix @ x, x))
+
+
 def test_shapes_of_jacobians():
     jx, js, jn, jt = jacobian(lambda x, s, n, text: x * s * n, V, 2.0, 3, "text")
     assert (jx.shape, js.shape, jn.shape, jt) == ((3, 3), (3,), (3,), None)

@@ -24,7 +24,8 @@ from tracker.control.body import TracedBody, trace_body
 from tracker.errors import UnsupportedError, message
 from tracker.support.pickling import bound_by, made_by
 from tracker.support.shown_text import named_after
-from tracker.tape.observers import is_tracing
+from tracker.tape.observers import is_deriving, is_tracing
+from tracker.tape.reachability import depends_on_live_leaf
 from tracker.tape.record import aval_of, data_of, value_of
 from tracker.tape.tracer import UnsupportedInBody
 from tracker.tape.tracked import Tracked
@@ -237,17 +238,21 @@ def _run_path(
     traced: TracedBody = trace_body("row", numeric, [data_of(x)[at] for x in rows])
     marks = [*(False for _ in traced.hoisted), *(True for _ in rows)]
     with np.errstate(all="ignore"):  # results of rows off the path are dropped
-        hoisted = [_plain_if_made(x, epoch) for x in traced.hoisted]
+        hoisted = [_plain_if_allocated(x, epoch) for x in traced.hoisted]
         made, alive = replay_rows(traced.function, [*hoisted, *rows], marks, n)
     answers = iter(made)
     total = len(made) + len(constants)
     return [(constants[i], None) if i in constants else next(answers) for i in range(total)], alive
 
 
-def _plain_if_made(x: Any, epoch: int) -> Any:
-    """A captured value; its data if the row has allocated it since, so that no more is recorded.
-    (An older one may be a leaf to which a backward pass is on its way.)"""
-    is_made = type(x) is Tracked and not is_tracing() and value_of(x).epoch >= epoch
+def _plain_if_allocated(x: Any, epoch: int) -> Any:
+    """A captured value; its data if the row has allocated it since, so that no more is recorded, or
+    if it was allocated in a derivative that is over. (A backward pass may be on its way to another.)
+    """
+    if type(x) is not Tracked or is_tracing():
+        return x
+    value = value_of(x)
+    is_made = value.epoch >= epoch or not (is_deriving() or depends_on_live_leaf(value))
     return data_of(x) if is_made else x
 
 

@@ -299,11 +299,11 @@ def solve_ivp(
     >>> tracker.gradient(time_of_fall, 4.0)
     (np.float64(-0.125),)
     """
+    args = _as_arguments(args)
     if is_tracing():
         return _solve_ivp_in_trace(
             fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args, options
         )
-    args = () if args is None else tuple(args)
     listed = [events] if callable(events) else list(events or ())
     captured = any(map(tracked_cells, (fun, *listed)))
     if not (captured or is_tracked(t_span, y0, t_eval, *tree.leaves(args), *options.values())):
@@ -334,6 +334,14 @@ def solve_ivp(
         )
     flow = problem.flow(steps, start, end, y0)
     return _differentiable_result(found, flow, times, Events.of(listed, args).functions)
+
+
+def _as_arguments(args: Any) -> tuple[Any, ...]:
+    try:
+        return () if args is None else tuple(args)
+    except TypeError:
+        text = "solve_ivp: args must be a tuple; it is one number"
+        raise TypeError(message(text, "Give args=(a,)")) from None
 
 
 def _of_one_state(fun: Callable[..., Any]) -> Callable[..., Any]:
@@ -405,7 +413,7 @@ def _solve_ivp_in_trace(
     dense_output: Any,
     events: Any,
     vectorized: Any,
-    args: Any,
+    args: tuple[Any, ...],
     options: dict[str, Any],
 ) -> Any:
     """`solve_ivp` in a trace: as a loop, or as one callback."""
@@ -413,8 +421,8 @@ def _solve_ivp_in_trace(
     control_options = {k: x for k, x in options.items() if k not in _OF_JACOBIANS}
     if solver in _COMPILED_METHODS and control_options.keys() <= CONTROL_OPTIONS:
         one = _of_one_state(fun) if vectorized else fun
-        f: RightSide = lambda t, y: as_array(one(t, y, *(args or ())))  # noqa: E731
-        control, found_events = StepControl(**control_options), Events.of(events, args or ())
+        f: RightSide = lambda t, y: as_array(one(t, y, *args))  # noqa: E731
+        control, found_events = StepControl(**control_options), Events.of(events, args)
         with suppress(UnsupportedInBody):
             found = _compiled_result(
                 f, t_span, y0, solver, t_eval, dense_output, control, found_events
