@@ -37,6 +37,13 @@ except tracker.UnsupportedError as error:
 else:
     raise AssertionError
 
+try:
+    value_and_grad(squares, W, comm)
+except tracker.UnsupportedError as error:
+    assert "shards are a dict" in str(error)
+else:
+    raise AssertionError
+
 # psum: the sum over all ranks of what they return is differentiated.
 data = np.random.default_rng(0).normal(size=7)
 tangent = np.arange(7.0)

@@ -273,11 +273,19 @@ def test_function_that_replaces_one_of_its_name_is_used(monkeypatch):
      tracker.UnsupportedError, "no engine <object"),
     (lambda: value_and_grad(shard_losses.squares, SHARDS, 0), ValueError, "at least 1"),
     (lambda: value_and_grad(shard_losses.squares, SHARDS, 1, reduce="max"), ValueError, "'mean'"),
-    (lambda: psum("x", None), tracker.UnsupportedError, "psum got a str"),
+    (lambda: psum("x", THREE), tracker.UnsupportedError, "psum got a str"),
+    (lambda: psum(1.0, 3), tracker.UnsupportedError, r"psum got a int as the comm.*COMM_WORLD"),
+    (lambda: after_close(shard_losses.squares, W), tracker.UnsupportedError, "step is closed"),
 ])  # fmt: skip
 def test_errors(run, error, words):
     with pytest.raises(error, match=words):
         run()
+
+
+def after_close(loss, w):
+    with ThreadPoolExecutor(1) as pool, value_and_grad(loss, SHARDS, pool) as step:
+        pass
+    return step(w)
 
 
 def test_engine_without_its_library_says_what_to_install(monkeypatch):
@@ -408,9 +416,12 @@ def test_dask():
         for bad, words in (
             ((x, y.rechunk(35)), "7 and 1 partitions"),
             (x.rechunk((5, 1)), "several axes"),
+            ([x, y], "or a tuple of them"),
         ):
             with pytest.raises(tracker.UnsupportedError, match=words):
                 value_and_grad(shard_losses.squares, bad, client)
+        with pytest.raises(tracker.UnsupportedError, match=r"\(loss, \(x, y\), client\)"):
+            value_and_grad(shard_losses.squares, (x, y), 2)
 
 
 def test_dask_dataframe():

@@ -13,6 +13,7 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 import dask
+from dask.delayed import Delayed
 from distributed import Client, Future, as_completed, wait
 
 from tracker import tree
@@ -99,7 +100,7 @@ class DaskEngine:
 def _partitions(client: Client, shards: Any) -> list[Any]:
     """The shards: futures, or data to be sent."""
     if isinstance(shards, list):
-        if any(map(dask.is_dask_collection, shards)):  # delayed objects
+        if any(isinstance(shard, Delayed) for shard in shards):
             return list(client.compute(shards))
         return as_list(shards)
     parts, structure = tree.flatten(shards, dask.is_dask_collection)

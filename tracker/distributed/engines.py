@@ -92,17 +92,27 @@ def _package_of(engine: Any) -> str:
     return next((each for each in packages if each in _FILES), packages[0])
 
 
-def as_list(shards: Any) -> list[Any]:
+def as_list(shards: Any, may_be_empty: bool = False) -> list[Any]:
     """The shards of a sequence."""
-    if not isinstance(shards, (list, tuple)) or not shards:
+    is_sequence = isinstance(shards, (list, tuple))
+    parts = list(shards) if is_sequence else [shards]
+    if any(hasattr(part, "__dask_graph__") and hasattr(part, "npartitions") for part in parts):
+        raise UnsupportedError(
+            message(
+                "shards of dask stay on dask's workers",
+                "Give one collection, or a tuple of them, and the dask.distributed.Client: "
+                "value_and_grad(loss, (x, y), client)",
+            )
+        )
+    if not is_sequence or not (shards or may_be_empty):
         raise UnsupportedError(
             message(
                 f"shards are a {type(shards).__name__}"
-                + (" without elements" if isinstance(shards, (list, tuple)) else ""),
+                + (" without elements" if is_sequence else ""),
                 "Give a list with a part of the data for each shard: np.array_split(data, 8)",
             )
         )
-    return list(shards)
+    return parts
 
 
 def processors() -> int:

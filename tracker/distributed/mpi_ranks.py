@@ -14,7 +14,7 @@ from typing import Any
 from mpi4py import MPI
 
 from tracker.config import current
-from tracker.distributed.engines import processors
+from tracker.distributed.engines import as_list, processors
 from tracker.distributed.partial_sums import Nodes, merge
 from tracker.distributed.worker import Request, derivatives_of, evaluate
 from tracker.errors import UnsupportedError, message
@@ -26,7 +26,7 @@ class MpiEngine:
 
     def __init__(self, comm: MPI.Comm, loss: Callable[..., Any], shards: Any) -> None:
         self._comm = comm
-        self._shards = list(shards)
+        self._shards = as_list(shards, may_be_empty=True)
         counts = comm.allgather(len(self._shards))
         self.shard_count = sum(counts)
         if not self.shard_count:

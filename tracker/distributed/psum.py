@@ -66,6 +66,13 @@ def psum(x: Any, comm: Any) -> Any:
     >>> tracker.gradient(share, np.array([1.0, 3.0]))  # with one rank
     (array([-2.,  2.]),)
     """
+    if not hasattr(comm, "Allreduce"):
+        raise UnsupportedError(
+            message(
+                f"psum got a {type(comm).__name__} as the communicator",
+                "Give an mpi4py.MPI.Comm: psum(x, MPI.COMM_WORLD)",
+            )
+        )
     return tree.map(lambda leaf: _sum_leaf(leaf, comm), x)
 
 

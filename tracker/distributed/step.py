@@ -40,6 +40,7 @@ class ShardedDerivative:
         self._lock = threading.Lock()  # workers answer one step at a time
         self.shards = self._engine.shard_count
         self._divisor = self.shards if reduce == "mean" else None
+        self._is_closed = False
 
     def __call__(self, params: Any, *args: Any) -> tuple[Any, Any]:
         value, gradient = self._sum("value_and_grad", (params, *args))
@@ -59,6 +60,7 @@ class ShardedDerivative:
 
     def close(self) -> None:
         """Let the workers and their shards go."""
+        self._is_closed = True
         self._engine.close()
 
     def __enter__(self) -> ShardedDerivative:
@@ -68,6 +70,13 @@ class ShardedDerivative:
         self.close()
 
     def _sum(self, name: str, args: tuple[Any, ...]) -> Any:
+        if self._is_closed:
+            raise UnsupportedError(
+                message(
+                    "this step is closed, and its workers are gone",
+                    "Call it inside the `with` block, or before step.close()",
+                )
+            )
         with self._lock:
             found = total(self._reduced(Request(name, args, current().jit)))
         if self._divisor is None:
