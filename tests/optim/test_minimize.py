@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import scipy.optimize
+from scipy.optimize import Bounds
 
 import tracker
 from tracker import jit, tree, value_and_grad, withgradient
@@ -205,9 +206,44 @@ def test_bounds_in_the_structure_of_the_parameters(bounds, want):
 
 
 def test_bounds_of_an_array_are_scipys():
-    for bounds in ([(2.0, 3.0), (None, 0.5)], np.array([[2.0, 3.0], [-9.0, 0.5]])):
+    for bounds in (
+        [(2.0, 3.0), (None, 0.5)],
+        np.array([[2.0, 3.0], [-9.0, 0.5]]),
+        Bounds([2.0, -np.inf], [3.0, 0.5]),
+    ):
         found = minimize(lambda x: np.sum((x - 1.0) ** 2), np.zeros(2), bounds=bounds).x
         np.testing.assert_allclose(found, [2.0, 0.5], atol=1e-6)
+
+
+def test_bounds_of_scipy_in_a_structure():
+    def f(p):
+        return np.sum((p["w"] - 2.0) ** 2) + (p["b"] + 2.0) ** 2
+
+    start = {"w": np.zeros((2, 2)), "b": 0.0}
+    found = minimize(f, start, bounds={"w": Bounds(0, [0.5, 1.0]), "b": Bounds(-1, 1)}).x
+    np.testing.assert_allclose(found["w"], [[0.5, 1.0], [0.5, 1.0]])
+    assert found["b"] == -1.0
+
+
+@pytest.mark.parametrize("method", ["BFGS", "L-BFGS-B", "Nelder-Mead", "trust-constr"])
+def test_a_function_that_returns_its_gradient(method):
+    def f(p, shift):
+        return (p["a"] - shift) ** 2 + p["b"] ** 2, {"a": 2 * (p["a"] - shift), "b": 2 * p["b"]}
+
+    found = minimize(f, {"a": 0.5, "b": 1.0}, method, jac=True, args=(2.0,)).x
+    assert found == pytest.approx({"a": 2.0, "b": 0.0}, abs=1e-3)
+
+
+def test_a_hessian_of_ones_own():
+    calls = []
+
+    def hess(x):
+        calls.append(x)
+        return 2.0 * np.eye(2)
+
+    found = minimize(lambda x: np.sum((x - 1) ** 2), np.zeros(2), "trust-exact", hess=hess).x
+    np.testing.assert_allclose(found, 1.0)
+    assert calls
 
 
 def test_a_search_may_meet_infinity():
@@ -220,6 +256,7 @@ def test_a_search_may_meet_infinity():
     [
         (lambda: minimize(loss, {"z": 1j}), tracker.UnsupportedError, r"Give their real and imag"),
         (lambda: minimize(loss, {"n": 1}), tracker.NotTrackedError, r"got a dict without floats"),
+        (lambda: minimize(rosenbrock, [0, 0], jac=rosenbrock), TypeError, r"got another as jac="),
         (lambda: minimize(loss, "x"), tracker.NotTrackedError, r"got a str without floats"),
         (
             lambda: minimize(rosenbrock, np.zeros(2), bounds=np.zeros((3, 2))),

@@ -16,20 +16,25 @@ from tracker.transforms.jacobians import hessian, hvp
 
 class Objective:
     """A function of structures, and its derivatives, as functions of vectors. `name` is that of the
-    optimiser, for errors.
+    optimiser, for errors. With `gives_gradient`, the function returns (value, gradient).
 
     start    the vector of the parameters
     restore  gives the structure that a vector stands for
     """
 
-    def __init__(self, f: Callable[..., Any], params: Any, name: str) -> None:
+    def __init__(
+        self, f: Callable[..., Any], params: Any, name: str, gives_gradient: bool = False
+    ) -> None:
         if tree.is_number_list(params):
             params = np.asarray(params)
         if tree.is_numeric(params) and np.result_type(params).kind in "biu":
             params = np.asarray(params, float)[()]
         self.f = f
         self.params = params
-        self.differentiate = value_and_grad(f, check_finite=False)  # a search steps back
+        self.gives_gradient = gives_gradient
+        self.differentiate = f
+        if not gives_gradient:
+            self.differentiate = value_and_grad(f, check_finite=False)  # a search steps back
         self.leaves, self.trained, self.structure = tree.parameter_leaves(params)
         start, self.restore = tree.ravel(params)
         if np.iscomplexobj(start):
@@ -49,7 +54,8 @@ class Objective:
         self.start = start.astype(np.float64)
 
     def value(self, x: Any, *args: Any) -> Any:
-        return self.f(self.restore(x), *args)
+        found = self.f(self.restore(x), *args)
+        return found[0] if self.gives_gradient else found
 
     def value_and_gradient(self, x: Any, *args: Any) -> tuple[Any, Any]:
         value, gradient = self.differentiate(self.restore(x), *args)
@@ -95,9 +101,11 @@ class Objective:
 def _pairs(bounds: Any, shape: tuple[int, ...]) -> Any:
     """Rows (lower, upper), one for each element of a leaf of this shape; NaN where there is no
     bound."""
+    if hasattr(bounds, "lb") and hasattr(bounds, "ub"):  # scipy.optimize.Bounds
+        bounds = np.stack(np.broadcast_arrays(bounds.lb, bounds.ub), axis=-1)
     pairs = np.array((None, None) if bounds is None else bounds, float)
     try:
-        return np.broadcast_to(pairs, (*shape, 2)).reshape(-1, 2)
+        return np.broadcast_to(pairs, (*(shape or (1,)), 2)).reshape(-1, 2)
     except ValueError:
         raise ValueError(
             message(

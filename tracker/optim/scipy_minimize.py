@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from tracker.errors import message
 from tracker.optim.objective import Objective
 
 _WITHOUT_GRADIENT = ("nelder-mead", "powell", "cobyla", "cobyqa")
@@ -18,7 +19,13 @@ _WITH_HESSIAN = ("dogleg", "trust-exact")
 
 
 def minimize(
-    f: Callable[..., Any], params: Any, method: Any = None, *, bounds: Any = None, **options: Any
+    f: Callable[..., Any],
+    params: Any,
+    method: Any = None,
+    *,
+    jac: bool | None = None,
+    bounds: Any = None,
+    **options: Any,
 ) -> Any:
     """Minimise a scalar function of parameters with one of SciPy's methods.
 
@@ -32,12 +39,14 @@ def minimize(
         stay as they are, and what is not `trainable`.
     method : str, optional
         As for `scipy.optimize.minimize`. Those of Newton get products with the hessian.
+    jac : bool, optional
+        True where `f` returns (value, gradient) itself, as `tracker.distributed` has it.
     bounds : optional
         In the structure of the parameters: for each leaf a pair (lower, upper) for all of its
-        elements, or an array of such pairs; None where there is no bound.
+        elements, an array of such pairs, or SciPy's `Bounds`; None where there is no bound.
     **options
-        Other keywords of SciPy's: `args`, `tol`, `options`, ...; callbacks and constraints get the
-        vector of `tracker.tree.ravel`.
+        Other keywords of SciPy's: `args`, `tol`, `options`, ...; callbacks, constraints and a
+        Hessian of your own get the vector of `tracker.tree.ravel`.
 
     Returns
     -------
@@ -51,20 +60,22 @@ def minimize(
     (1.0, 2)
     """
     optimize = _scipy_optimize()
-    objective = Objective(f, params, "minimize")
+    if jac not in (None, True):
+        text = "minimize computes the gradient itself, and got another as jac="
+        raise TypeError(message(text, "Leave jac= out, or give jac=True where f returns both"))
+    objective = Objective(f, params, "minimize", gives_gradient=jac is True)
     name = method.lower() if isinstance(method, str) else ""
     derivatives: dict[str, Any] = {} if name in _WITHOUT_GRADIENT else {"jac": True}
-    if name in _WITH_HESSIAN_PRODUCT:
+    if name in _WITH_HESSIAN_PRODUCT and not jac:
         derivatives["hessp"] = objective.hessian_product
-    if name in _WITH_HESSIAN:
+    if name in _WITH_HESSIAN and not jac:
         derivatives["hess"] = objective.hessian
     result = optimize.minimize(
         objective.value_and_gradient if derivatives else objective.value,
         objective.start,
         method=method,
         bounds=None if bounds is None else optimize.Bounds(*objective.limits(bounds)),
-        **derivatives,
-        **options,
+        **(derivatives | options),
     )
     result.x = objective.restore(result.x)
     return result
