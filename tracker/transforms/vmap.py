@@ -247,7 +247,8 @@ def _run_path(
 
 def _plain_if_allocated(x: Any, epoch: int) -> Any:
     """A captured value; its data if the row has allocated it since, so that no more is recorded, or
-    if it was allocated in a derivative that is over. (A backward pass may be on its way to another.)
+    if the derivative in which it was allocated is over. (A backward pass may be on its way to
+    others.)
     """
     if type(x) is not Tracked or is_tracing():
         return x
