@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import tracker
 from tracker import interop
 
 nutpie = pytest.importorskip("nutpie")
@@ -25,3 +26,10 @@ def test_a_normal_density(x0):
         assert found[name].shape == (1, 400, *shape)
         np.testing.assert_allclose(found[name].mean(), 3.0, atol=0.5)
         np.testing.assert_allclose(found[name].std(), 1.0, atol=0.4)
+
+
+def test_an_error_of_the_density_is_raised_at_once():
+    with pytest.raises(KeyError, match="sigma"):
+        interop.as_nutpie(lambda q: q["mean"] / q["sigma"], {"mean": 0.0})
+    with pytest.raises(tracker.NotScalarError, match=r"has shape \(3,\)"):
+        interop.as_nutpie(lambda q: -(q**2), np.zeros(3))

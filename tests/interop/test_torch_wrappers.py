@@ -53,6 +53,33 @@ def test_as_torch_of_structures_and_complex_numbers():
     assert torch.autograd.gradcheck(lambda x: interop.as_torch(lambda x, n: x**n)(x, 3), tensors(X))
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, tracker.jit])
+def test_as_torch_of_structures_of_arguments(wrap):
+    def f(p, x, n):
+        return np.sum(p["w"] * x[0] ** n) + p["b"] * x[1]
+
+    g = interop.as_torch(wrap(f))
+    w, b, x, y = (torch.tensor(v, requires_grad=True) for v in (X, np.array(0.5), X + 3, X[0]))
+    g({"w": w, "b": b}, [x, y], 2).backward()
+    np.testing.assert_allclose(w.grad, (X + 3) ** 2)
+    np.testing.assert_allclose(x.grad, 2 * X * (X + 3))
+    assert b.grad == y.detach() and y.grad == b.detach()
+    (first,) = torch.autograd.grad(g({"w": w, "b": b}, [x, y], 2), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    np.testing.assert_allclose(second, 2 * X)
+
+
+@pytest.mark.parametrize("call", [
+    lambda t: torch.sum(t),
+    lambda t: torch.stack([t[0], t[1]]),
+    lambda t: torch.nn.functional.relu(input=t),
+    lambda t: torch.tensor(t),
+])  # fmt: skip
+def test_a_function_of_torch_says_what_to_type(call):
+    with pytest.raises(tracker.ConversionError, match=r"torch.*interop\.from_torch\(f\)"):
+        gradient(call, X)
+
+
 def test_higher_derivatives_as_torch():
     assert torch.autograd.gradgradcheck(interop.as_torch(smooth), tensors(X, X + 1))
     scaled = interop.as_torch(lambda x, n: np.sum(x**3) * n)

@@ -19,6 +19,7 @@ from tracker.autodiff.pullbacks import pullback
 from tracker.errors import UnsupportedError, message
 from tracker.interop.foreign import from_tensor, library
 from tracker.jit import jit
+from tracker.optim.first_order import matching_leaves
 from tracker.support.shown_text import named_after
 
 
@@ -33,8 +34,8 @@ def as_torch(f: Callable[..., Any]) -> Callable[..., Any]:
     Returns
     -------
     callable
-        Takes tensors, copied to the processor if they are elsewhere, and gives tensors on the
-        device of the first. Other arguments are passed on.
+        Takes tensors and structures of them, copied to the processor if they are elsewhere, and
+        gives tensors on the device of the first. Other arguments are passed on.
 
     See Also
     --------
@@ -53,8 +54,9 @@ def as_torch(f: Callable[..., Any]) -> Callable[..., Any]:
 
     class FromTracker(torch.autograd.Function):  # type: ignore[name-defined, misc]
         @staticmethod
-        def forward(ctx: Any, shape: list[Any], *args: Any) -> Any:
-            given = [from_tensor(x) if isinstance(x, torch.Tensor) else x for x in args]
+        def forward(ctx: Any, shape: list[Any], arguments: Any, *args: Any) -> Any:
+            plain = [from_tensor(x) if isinstance(x, torch.Tensor) else x for x in args]
+            given, ctx.arguments = _filled(arguments, plain), arguments
             if any(ctx.needs_input_grad):
                 y, ctx.pull = pullback(f, *given)
             else:
@@ -68,36 +70,53 @@ def as_torch(f: Callable[..., Any]) -> Callable[..., Any]:
 
         @staticmethod
         def backward(ctx: Any, *seeds: Any) -> Any:
-            wanted = ctx.needs_input_grad[1:]
+            wanted = ctx.needs_input_grad[2:]
             if torch.is_grad_enabled():  # this pullback may be differentiated, too
                 saved = iter(ctx.saved_tensors)
                 args = [next(saved) if x is None else x for x in ctx.others]
-                return None, *_pull_torch(f, ctx.structure, wanted)(*args, *seeds)
+                pull = _pull_torch(f, ctx.arguments, ctx.structure, wanted)
+                return None, None, *pull(*args, *seeds)
             found = ctx.pull(tree.unflatten(ctx.structure, list(map(from_tensor, seeds)), None))
-            device = seeds[0].device
-            return None, *(
-                torch.as_tensor(np.array(c), device=device) if yes else None
-                for c, yes in zip(found, wanted, strict=True)
+            structure, given = ctx.arguments
+            device, found = seeds[0].device, matching_leaves(structure, given, found, "gradient")
+            return (
+                None,
+                None,
+                *(
+                    torch.as_tensor(np.array(c), device=device) if yes else None
+                    for c, yes in zip(found, wanted, strict=True)
+                ),
             )
 
     def function(*args: Any) -> Any:
         shape: list[Any] = []
-        found = FromTracker.apply(shape, *args)
+        leaves, given = tree.flatten(args)
+        found = FromTracker.apply(shape, (given, args), *leaves)
         structure, y = shape
         return tree.unflatten(structure, found, y)
 
     return named_after(function, "torch", f)
 
 
+def _filled(arguments: tuple[tree.Structure, Any], leaves: Sequence[Any]) -> Any:
+    """Arguments with other leaves; their structure is given, and the arguments themselves."""
+    structure, args = arguments
+    return tree.unflatten(structure, leaves, args)
+
+
 def _pull_torch(
-    f: Callable[..., Any], structure: tree.Structure, wanted: Sequence[bool]
+    f: Callable[..., Any],
+    arguments: tuple[tree.Structure, Any],
+    structure: tree.Structure,
+    wanted: Sequence[bool],
 ) -> Callable[..., Any]:
     """The pullback as a function of tensors, for derivatives of higher order."""
 
     def pull(*given: Any) -> list[Any]:
         count = len(wanted)
         seed = tree.unflatten(structure, list(given[count:]), None)
-        return list(compress(pullback(f, *given[:count])[1](seed), wanted))
+        found = pullback(f, *_filled(arguments, given[:count]))[1](seed)
+        return list(compress(matching_leaves(*arguments, found, "gradient"), wanted))
 
     def function(*given: Any) -> list[Any]:
         found = iter(as_torch(pull)(*given))
@@ -316,6 +335,7 @@ def as_nutpie(logp: Callable[[Any], Any], x0: Any) -> Any:
     flat, unravel = tree.ravel({name: np.asarray(x, float) for name, x in named.items()})
     density = _of_vector(logp, unravel, isinstance(x0, dict))
     with_slope = value_and_grad(jit(density), check_finite=False)
+    with_slope(flat)  # an error is shorter here than in nutpie
 
     def expand(flat: Any) -> dict[str, Any]:
         return {name: np.asarray(x) for name, x in unravel(flat).items()}
