@@ -1,5 +1,7 @@
 """Habits of other libraries: they work, or the error says what to type."""
 
+import ctypes
+import ctypes.util
 import functools
 
 import numpy as np
@@ -17,6 +19,10 @@ def energy(x, y=2.0):
 
 def with_more(x, y=2.0):
     return energy(x, y), {"twice": 2 * x}
+
+
+libm_sin = ctypes.CDLL(ctypes.util.find_library("m")).sin
+libm_sin.restype, libm_sin.argtypes = ctypes.c_double, [ctypes.c_double]
 
 
 class Model:
@@ -53,6 +59,18 @@ HINTS = {
     r"no attribute 'requires_grad_'\. Use tracker\.param\(x\)": [lambda: param(X).requires_grad_()],
     r"no attribute 'is_leaf'\. Use tracker\.isleaf\(t\)": [lambda: param(X).is_leaf],
     r"no attribute 'zero_grad'\. Use tracker\.zero_grad\(t\)": [lambda: param(X).zero_grad()],
+    r"no attribute 'iloc'\. Use t\[i\]": [lambda: param(X).iloc[0]],
+    r"no attribute 'loc'\. Use t\[i\]": [lambda: param(X).loc[0]],
+    r"no attribute 'rolling'\. Use np\.lib\.stride": [lambda: param(X).rolling(2)],
+    r"no attribute 'median'\. Use np\.median\(t\)": [lambda: param(X).median()],
+    r"no axis of the name 'time'\. Give its position: axis=0": [
+        lambda: gradient(lambda x: x.mean("time"), X),
+        lambda: gradient(lambda x: np.sum(x, axis="time"), X),
+    ],
+    r"custom_gradient\(host=True\)": [
+        lambda: gradient(libm_sin, 1.0),
+        lambda: gradient(lambda x: libm_sin(x[0]), X),
+    ],
     r"no attribute 'at'\. Use t\[i\] = v": [lambda: param(X).at[0].set(1.0)],
     r"no attribute 'block_until_ready'\. Use t itself": [lambda: param(X).block_until_ready()],
 }
@@ -63,7 +81,8 @@ HINTS = {
 )
 def test_an_error_says_what_to_type(hint, call):
     with pytest.raises(
-        (tracker.TrackerError, IndexError), match=rf"{hint}.*test_other_libraries\.py:\d+\)"
+        (tracker.TrackerError, IndexError, TypeError, ctypes.ArgumentError),
+        match=rf"{hint}.*test_other_libraries\.py:\d+\)",
     ):
         call()
 

@@ -37,6 +37,10 @@ _OTHER_NAMES = {  # of functions of `math`
     "phase": "np.angle",
     "sumprod": "np.dot",
 }
+RULE_HINTS = {  # by the library that asks for plain numbers
+    "ctypes": "Give the function in C a derivative: @tracker.custom_gradient(host=True)",
+    "torch": "Give the function of PyTorch its derivative: tracker.interop.from_torch(f)",
+}
 _HINTS = {  # by the beginning of the call's name
     "float": _NUMBER_HINT,
     "complex": _NUMBER_HINT,
@@ -45,6 +49,8 @@ _HINTS = {  # by the beginning of the call's name
     "numpy.random.RandomState": "Draw from tracker.numpy.random.RandomState",
     "pandas.": _LABELS_HINT,
     "xarray.": _LABELS_HINT,
+    "jax.": "Give the function of JAX its derivative: tracker.interop.from_jax(f)",
+    "torch.": RULE_HINTS["torch"],
     "numpy.rec.": "Keep one array for each field, in a dict, a named tuple or a dataclass",
 }
 
@@ -66,7 +72,7 @@ def _conversion_text(call: Call, layout: _Layout, converter: str, where: str) ->
     return message(
         f"{name} would turn a tracked value {_described(layout)} into plain numbers and lose "
         "its gradient",
-        _instead(name),
+        RULE_HINTS.get(converter) or _instead(name),
         where,
     )
 

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tracker import tree
 from tracker.errors import ConversionError, message, user_line
 from tracker.ir.op import NUMPY
 from tracker.support.sequence_slot import hide_items
@@ -36,7 +37,7 @@ from tracker.tape.observers import is_deriving
 from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import data_of, value_of
 from tracker.tape.tracer import current_tracer, record_error
-from tracker.tape.tracked import Tracked, install, numpy_class_name
+from tracker.tape.tracked import Tracked, install, install_property, numpy_class_name
 from tracker.tape.value import is_constant
 
 _Converted = TypeVar("_Converted")
@@ -128,6 +129,23 @@ def _array(tracked: Any, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(value_of(tracked).data, dtype=dtype)
     _escape_or_raise(tracked, "np.asarray(t)")
     return export_array(tracked, dtype, copy)
+
+
+def _torch_function(function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """PyTorch calls this instead of a function of its own that is given a tracked value."""
+    given = tree.leaves((args, kwargs))
+    raise ConversionError(conversion_text(next(x for x in given if type(x) is Tracked), "torch"))
+
+
+install("__torch_function__")(staticmethod(_torch_function))
+
+
+def _as_parameter(tracked: Any) -> Any:
+    """What `ctypes` passes to a function in C."""
+    return _escape_or_raise(tracked, "ctypes") if tracked.dtype.kind in "fc" else int(tracked)
+
+
+install_property("_as_parameter_", _as_parameter)
 
 
 def _escape_or_raise(tracked: Any, converter: str) -> Any:

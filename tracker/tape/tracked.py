@@ -95,10 +95,13 @@ _OTHER_LIBRARIES = {  # attributes of their arrays -> what to type here
     "clone": "t.copy()",
     "cpu": "t itself: it is in the computer's memory",
     "detach": "tracker.data(t)",
+    "iloc": "t[i]: a tracked array has no labels",
     "is_leaf": "tracker.isleaf(t)",
+    "loc": "t[i], by position: a tracked array has no labels",
     "numpy": "tracker.data(t)",
     "requires_grad": "tracker.istracked(t)",
     "requires_grad_": "tracker.param(x)",
+    "rolling": "np.lib.stride_tricks.sliding_window_view(t, n)",
     "zero_grad": "tracker.zero_grad(t)",
 }
 
@@ -295,6 +298,8 @@ class Tracked(metaclass=_TransparentMeta):
         text = f"a tracked value has no attribute {name!r}"
         if name in _OTHER_LIBRARIES:
             raise MissingAttributeError(message(text, f"Use {_OTHER_LIBRARIES[name]}"))
+        if callable(getattr(np, name, None)):
+            raise MissingAttributeError(message(text, f"Use np.{name}(t)"))
         raise AttributeError(text, name=name, obj=self)
 
     # NumPy's protocols

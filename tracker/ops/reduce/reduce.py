@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from tracker.errors import message
 from tracker.ir.lowering import Reduce
 from tracker.ir.op import LINEAR, METHODS, NUMPY, Op
 from tracker.ir.types import Type
@@ -37,6 +38,9 @@ def normalize_axes(x: Any, axis: Any) -> tuple[int, ...]:
         return _ALL_AXES[ndim] if ndim < len(_ALL_AXES) else tuple(range(ndim))
     if type(axis) is int and -ndim <= axis < ndim:
         return (axis % ndim,)
+    if isinstance(axis, str):
+        text = f"a tracked array has no axis of the name {axis!r}"
+        raise TypeError(message(text, "Give its position: axis=0"))
     return tuple(sorted(normalize_axis_tuple(axis, ndim)))
 
 
