@@ -1,6 +1,7 @@
 """Exported functions: a C program that links the object file computes what Python does."""
 
 import ctypes
+import re
 import shutil
 import subprocess
 
@@ -240,6 +241,20 @@ def test_an_error_names_the_line(tmp_path):
     line = spectrum.__code__.co_firstlineno + 2
     with pytest.raises(CompileError, match=rf"calls the ufunc fft, .*test_export\.py:{line}\)"):
         export(spectrum, np.ones(4), path=tmp_path / "f")
+
+
+def test_names_of_structures(tmp_path):
+    """By keys, fields and positions, so that a reader of the header knows which is which."""
+
+    def f(model, pair):
+        first, second = model["layers"]
+        return np.sum(first["w"] * second["w"]) * model["two words"] + pair[0] * pair[1]
+
+    layers = [{"w": np.ones(2)}, {"w": np.ones(2)}]
+    _, header = export(f, {"layers": layers, "two words": 1.0}, (1.0, 2.0), path=tmp_path / "f")
+    names = ["model_layers_0_w", "model_layers_1_w", "model_two_words", "pair_0", "pair_1"]
+    found = re.findall(r"(\w+)[,)]", header.read_text().partition("int f_gradient")[2])
+    assert found == [*names, "value", *(f"d_{name}" for name in names)]
 
 
 def test_names_that_c_cannot_have(tmp_path):

@@ -236,12 +236,16 @@ def _argument_names(
             raise TypeError
     except (TypeError, ValueError):
         bound = [*((f"x{i}", arg) for i, arg in enumerate(args)), *kwargs.items()]
-    wanted: list[str] = []
-    for name, arg in bound:
-        leaves = tree.leaves(arg)
-        whole = len(leaves) == 1 and leaves[0] is arg
-        wanted += [_identifier(name if whole else f"{name}_{i}") for i in range(len(leaves))]
-    return _unique_names(wanted, sizes)
+    wanted = [each for name, arg in bound for each in _leaf_names(name, tree.flatten(arg)[1])]
+    return _unique_names(list(map(_identifier, wanted)), sizes)
+
+
+def _leaf_names(name: str, structure: tree.Structure) -> Iterator[str]:
+    """The names of the leaves of a structure called `name`, by keys, fields and positions."""
+    if structure.cls is None:
+        yield name
+    for at, (label, child) in enumerate(zip(structure.labels(), structure.children, strict=True)):
+        yield from _leaf_names(f"{name}_{label if isinstance(label, str) else at}", child)
 
 
 def _unique_names(names: list[str], sizes: tuple[str, ...]) -> list[str]:
