@@ -113,7 +113,7 @@ LOSSES = [
         (lambda x: None, tracker.NotScalarError, "the output is a NoneType"),
         (lambda x: "loss", tracker.NotScalarError, "the output is a str"),
         (lambda x: np.sum(x) * 1j, tracker.ComplexLossError, r"complex128.*np\.abs"),
-        (lambda x: np.sum(x) * np.nan, tracker.NonFiniteError, "NaN.*errstate"),
+        (lambda x: np.sum(x) * np.nan, tracker.NonFiniteError, "NaN.*nan_check"),
         (lambda x: np.sum(x) * np.inf, tracker.NonFiniteError, "infinite"),
     ],
 )

@@ -247,7 +247,12 @@ def test_pickles():
 @pytest.mark.parametrize(
     ("run", "error", "words"),
     [
-        (lambda: sparse.jacobian(np.sin, 1.0), tracker.NotTrackedError, "argument 0 is float"),
+        (lambda: sparse.jacobian(np.sin, 1.0), tracker.NotTrackedError, "0 is float.*argnum="),
+        (
+            lambda: sparse.jacobian(np.sin, np.ones(3))(np.ones(2)),
+            tracker.UnsupportedError,
+            r"shape \(2,\); the example had \(3,\)",
+        ),
         (lambda: sparse.jacobian(np.sin, {"a": 1.0}), tracker.NotTrackedError, "tree.ravel"),
         (lambda: sparse.jacobian(np.sin, np.ones(2) * 1j), tracker.NotTrackedError, "complex128"),
         (

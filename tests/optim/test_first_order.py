@@ -174,3 +174,5 @@ def test_refusals():
     ):
         with pytest.raises(ValueError, match=text):
             call()
+    with pytest.raises(TypeError, match=r"a dict as the state.*update\(params, gradient, state\)"):
+        update({"w": np.ones(2)}, state, {"w": np.ones(2)})

@@ -148,8 +148,8 @@ def refuse_captured(name: str, outs: list[Any], operands: Sequence[Value], trace
 def _raise_nested(*_: Any, name: str, **__: Any) -> Any:
     raise RuleError(
         message(
-            f"nested derivatives are not defined for {name}",
-            "Write its rule in NumPy, without host=True and nobacksies, to have them",
+            f"{name} has a first derivative only",
+            "Write its rule in NumPy, without host=True and nobacksies, to have a second one",
         )
     )
 

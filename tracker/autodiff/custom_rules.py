@@ -170,11 +170,22 @@ def frule(f: Callable[..., Any]) -> Callable[[F], F]:
     return register
 
 
+def _require_hash(f: Callable[..., Any]) -> None:
+    try:
+        hash(f)
+    except TypeError:  # of a function in C, by ctypes
+        text = f"rules are found by the function, and a {type(f).__name__} has no hash"
+        raise RuleError(
+            message(text, "Name a Python function that calls it: def f(x): return c_function(x)")
+        ) from None
+
+
 def _rule_for(f: Callable[..., Any]) -> CustomRule:
     if not callable(f):
         raise RuleError(
             message(f"a rule was to be registered for a {type(f).__name__}", "Name a function")
         )
+    _require_hash(f)
     _SCALAR_OPS.pop(f, None)
     known = registered_rule(f)
     if known is None:
@@ -234,6 +245,7 @@ def scalar_rule(f: F, *partials: Any) -> F:
                 "Give one function of f's arguments per argument, or a number",
             )
         )
+    _require_hash(f)
     _RULES.pop(f, None)
     _OWN_RULES.pop(f, None)
     rules = [_drop_result(p) if callable(p) else p for p in partials]

@@ -400,7 +400,7 @@ def plain_cotangent(c: Any, x: Any) -> Any:
     return complex(c) if isinstance(x, complex) else float(c)
 
 
-_NONFINITE_HINT = "np.errstate(all='raise') around the function stops at the line that made it"
+_NONFINITE_HINT = "Call it in `with tracker.debug.nan_check():`, which names the line that made it"
 
 
 def check_loss(loss: Any, caller: str) -> None:

@@ -180,7 +180,8 @@ def from_numba(
     Parameters
     ----------
     f : callable
-        From `numba.njit` or `numba.vectorize`: arrays and numbers go in and come out.
+        From `numba.njit`, or from `numba.vectorize`, which needs a pullback: arrays and numbers go
+        in and come out.
     pullback : callable, optional
         `pullback(dy, *args)` gives the cotangent of the argument, or a tuple of those of several;
         it may be a function of numba, too. By default tracker differentiates the Python function

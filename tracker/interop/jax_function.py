@@ -133,7 +133,7 @@ class Arguments:
             raise UnsupportedError(
                 message(
                     f"an argument is {shown}; the function was converted for {dtype}{list(shape)}",
-                    "Call tracker.to_jax with such an example",
+                    "Convert the function again, with such an example",
                 )
             )
         found.append(jnp.asarray(fitting(x, dtype) if isinstance(x, np.ndarray) else x, dtype))

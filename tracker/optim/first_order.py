@@ -266,6 +266,9 @@ def _optimiser(
         )
 
     def update(params: Any, gradient: Any, state: State) -> tuple[Any, State]:
+        if not isinstance(state, State):
+            text = f"update got a {type(state).__name__} as the state"
+            raise TypeError(message(text, "Call update(params, gradient, state)"))
         leaves, flags, structure = tree.parameter_leaves(params)
         if len(state.means) != len(leaves):
             raise ValueError(

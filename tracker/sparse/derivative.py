@@ -108,6 +108,11 @@ class SparseDerivative:
 
     def __call__(self, *args: Any) -> sp.csr_array:
         given = self._arguments(args)
+        if (shape := given[self._argnum].shape) != self._columns:
+            text = f"the argument has shape {shape}; the example had {self._columns}"
+            raise UnsupportedError(
+                message(text, "Make another, with such an example: tracker.sparse.jacobian(f, x)")
+            )
         plan = self._plan  # other threads may go on to another one
         for _ in range(_MAX_REPEATS):
             products, number, *positions = self._compiled[plan.by_rows](plan.seeds, *given)
@@ -157,7 +162,8 @@ class SparseDerivative:
                 message(
                     f"a sparse derivative needs an array of real numbers, of one axis or more; "
                     f"argument {self._argnum} is {shown}",
-                    "Join the arrays of a structure by tracker.tree.ravel",
+                    "Say by argnum= which argument to differentiate in; join the arrays of a "
+                    "structure by tracker.tree.ravel",
                 )
             )
         given = list(args)
