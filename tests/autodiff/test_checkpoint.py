@@ -257,6 +257,9 @@ def test_hook(wrap):
     assert gradient(f, 1.0) == (-5.0,)
     assert jvp(lambda x: hook(lambda g: -g, x) * 3, (1.0,), (1.0,)) == (3.0, 3.0)
     assert hook(lambda g: -g, 2.0) == 2.0
+    seen = []
+    assert gradient(wrap(lambda x: hook(seen.append, x) * 3), 1.0) == (3.0,)
+    assert seen == [3.0]
     assert (
         gradient(lambda m: np.sum(hook(lambda g: 0 * g, m)["a"]), {"a": V})[0]["a"].tolist()
         == [0.0] * 3

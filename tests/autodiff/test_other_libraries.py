@@ -38,6 +38,7 @@ HINTS = {
         lambda: grad(Model().loss)(X),
     ],
     r"Use gradient\(f, x\)": [lambda: gradient(energy)(X), lambda: gradient(jit(energy))(X)],
+    r"Use jacobian\(f, x\)\.": [lambda: tracker.jacobian(energy)(X)],
     r"Use withgradient\(f, x\)": [lambda: withgradient(energy)(X)],
     r"Use value_and_grad\(f\)\(x\), or withgradient\(f, x\)": [
         lambda: value_and_grad(energy, X),

@@ -169,7 +169,7 @@ def gradient(  # type: ignore[misc]  # `f` has no such keywords
     if len(args) == 1 and isinstance(args[0], Params):
         return _params_gradient(f, args[0], "gradient", check_finite)[1]
     if not args:
-        _require_arguments(f, "gradient", kwargs)
+        require_arguments(f, "gradient", kwargs)
     compiled = compiled_derivative(f, ("gradient", check_finite), _build_gradient, check_finite)
     if compiled is not None:
         return compiled(*args, **kwargs)
@@ -266,7 +266,7 @@ def withgradient(  # type: ignore[misc]  # `f` has no such keywords
     if len(args) == 1 and isinstance(args[0], Params):
         return ValueAndGradient(*_params_gradient(f, args[0], "withgradient", check_finite))
     if not args:
-        _require_arguments(f, "withgradient", kwargs)
+        require_arguments(f, "withgradient", kwargs)
     compiled = compiled_derivative(
         f, ("withgradient", check_finite), _build_withgradient, check_finite
     )
@@ -287,7 +287,7 @@ def _entries_outside_structures(lifted: LiftedArguments, entries: list[Any]) -> 
     ]
 
 
-def _require_arguments(f: Callable[..., Any], caller: str, kwargs: dict[str, Any]) -> None:
+def require_arguments(f: Callable[..., Any], caller: str, kwargs: dict[str, Any]) -> None:
     """Raise where a function that needs arguments gets none: `gradient(f)(x)`."""
     try:
         signature = inspect.signature(f)
@@ -299,7 +299,8 @@ def _require_arguments(f: Callable[..., Any], caller: str, kwargs: dict[str, Any
         raise NotTrackedError(
             message(
                 f"{caller} got a function, and no arguments to differentiate with respect to",
-                f"Use {caller}(f, x), or value_and_grad(f), which gives a function",
+                f"Use {caller}(f, x)"
+                + (", or value_and_grad(f), which gives a function" if "grad" in caller else ""),
             )
         ) from None
 

@@ -164,7 +164,8 @@ def hook(f: Callable[[Any], Any], x: Any) -> Any:
     Parameters
     ----------
     f : callable
-        Gets the cotangent and returns the one to go on with, of the same shape.
+        Gets the cotangent and returns the one to go on with, of the same shape; or None, to go on
+        with the same one.
     x
         A tracked value, or any other.
 
@@ -193,7 +194,8 @@ def hook(f: Callable[[Any], Any], x: Any) -> Any:
 def _hook_pull(
     g: Any, y: Any, xs: list[Any], wanted: Any, times: Any, *, function: Callable[..., Any]
 ) -> list[Any]:
-    return [function(g)]
+    found = function(g)
+    return [g if found is None else found]
 
 
 _hook_op = call_op(

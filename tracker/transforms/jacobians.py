@@ -22,7 +22,12 @@ from tracker.autodiff.boundary import (
     is_number_or_array,
     stack_nested,
 )
-from tracker.autodiff.gradients import ValueAndGradient, gradient, run_for_params
+from tracker.autodiff.gradients import (
+    ValueAndGradient,
+    gradient,
+    require_arguments,
+    run_for_params,
+)
 from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.params import Grads, Params
 from tracker.autodiff.pullbacks import jvp, linearize, pullback, pushforward
@@ -164,6 +169,8 @@ def withjacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any
         params = args[0]
         y, found = _params_jacobian(f, params, shaped)
         return ValueAndGradient(y, Grads(params, found))
+    if not args:
+        require_arguments(f, "jacobian", {})
     args = _array_arguments(args, "jacobian")
     compiled = compiled_derivative(
         f, ("withjacobian", shaped), lambda g: lambda *xs: withjacobian(g, *xs, shaped=shaped)
