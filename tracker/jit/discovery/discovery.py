@@ -44,7 +44,6 @@ from tracker.jit.discovery.bytecode import (
     reflection_names,
     written_names,
 )
-from tracker.jit.discovery.class_sources import ClassSources
 from tracker.jit.discovery.impure_calls import PurityCheck
 from tracker.jit.discovery.inspection import (
     is_absent,
@@ -76,11 +75,13 @@ from tracker.jit.guards.source import (
     C_DESCRIPTORS,
     AttributeSource,
     CellSource,
+    ClassGuardSource,
     ContentsSource,
     ContextVarSource,
     FunctionSource,
     ItemSource,
     NamespaceSource,
+    ShadowSource,
     Source,
     TokenSource,
     TypeSource,
@@ -274,8 +275,53 @@ class _Walker:
         if self.names.tests_classes and self.uses_abstract_classes:
             label = "what is registered with classes"
             self.sources.setdefault(TokenSource(ConstantKey(abc.get_cache_token), "", label))
-        for source in ClassSources(self.names, self._is_user_defined).sources(self.objects):
-            self.sources.setdefault(source)
+        self._add_class_sources()
+
+    def _add_class_sources(self) -> None:
+        """Add sources for classes: an attribute of an object may come from its class, unless the
+        object has one of its own."""
+        names, classes = self.names, dict[type, None]()
+        shadowing: dict[
+            tuple[type, bool], list[str]
+        ] = {}  # a program has many objects of few classes
+        for x in self.objects:
+            if isinstance(x, types.ModuleType):
+                continue
+            cls, is_ours = type(x), self._is_user_defined(x)
+            if not isinstance(x, type) and has_instance_dict(x) and not _overrides_lookup(cls):
+                if (cls, is_ours) not in shadowing:
+                    shadowing[cls, is_ours] = self._shadowing_names(cls, is_ours)
+                own = instance_dict(x)
+                if found := tuple(n for n in shadowing[cls, is_ours] if n not in own):
+                    label = f"what a {cls.__name__} has in front of its class"
+                    self.sources.setdefault(ShadowSource(ConstantKey(x), found, label))
+            if isinstance(x, type) and is_ours:
+                classes.setdefault(x)
+            if cls.__flags__ & HEAP_TYPE_FLAG and self._is_user_defined(cls):
+                classes.setdefault(cls)
+                if not tree.is_namedtuple(cls):  # the signature has its class
+                    label = f"class of a {cls.__name__}"
+                    self.sources.setdefault(TypeSource(ConstantKey(x), "", label))
+        named = frozenset(names.attributes | names.maybe_missing)
+        every = None if names.reads_any_attribute else named
+        for cls in classes:
+            label = f"what {cls.__name__} lends"
+            self.sources.setdefault(ClassGuardSource(ConstantKey(cls), every, label))
+
+    def _shadowing_names(self, cls: type, is_ours: bool) -> list[str]:
+        """The names, sorted, that an attribute of an object of this class could shadow."""
+        names = self.names.attributes
+        if self.names.reads_any_attribute:
+            names = names.union(*map(vars, cls.__mro__))
+        if not is_ours:
+            names = names & self.names.maybe_missing
+        has_getattr, found = hasattr(cls, "__getattr__"), []
+        for name in sorted(name for name in names if not name.startswith("__")):
+            raw = class_attribute(cls, name)
+            is_method = hasattr(type(raw), "__get__") and not is_data_descriptor(raw)
+            if not is_ours or is_method or (has_getattr and raw is None):
+                found.append(name)
+        return found
 
     def reach(self, x: Any, source: Source | None = None) -> None:
         """Visit an object that the code can get hold of, maybe as the value at a source."""
@@ -506,7 +552,7 @@ class _Walker:
                         self.reach(raw)  # `__new__` is a static method
                 elif name in self.names.attributes or (every and not name.startswith("__")):
                     self._visit_class_attribute(x, cls, name, raw)
-        if isinstance(type(x).__getattribute__, types.FunctionType):
+        if _overrides_lookup(type(x)):
             self._visit_instance_dict(x)
             return
         keeps = has_instance_dict(x) and not isinstance(x, type)
@@ -614,6 +660,11 @@ class _Walker:
             return self.user_code.has_module(x)
         cls = x if isinstance(x, type) else type(x)
         return self.user_code.has_class(cls) and cls.__module__ != "builtins"
+
+
+def _overrides_lookup(cls: type) -> bool:
+    """Whether code of the user's says what the attributes of an object are."""
+    return isinstance(cls.__getattribute__, types.FunctionType)
 
 
 def _is_generated(f: types.FunctionType) -> bool:
