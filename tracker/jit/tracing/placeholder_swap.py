@@ -386,8 +386,8 @@ class ArgumentContainers:
     @property
     def has_changed(self) -> bool:
         """Whether the function has changed a container."""
-        return any(
-            _contents_differ(tree.children_or_attributes(copy), was) for _, copy, was in self.pairs
+        return not all(
+            same_contents(tree.children_or_attributes(copy), was) for _, copy, was in self.pairs
         )
 
     @property
@@ -399,7 +399,7 @@ class ArgumentContainers:
     def apply(self, plain: Callable[[Any], Any]) -> None:
         """Change the caller's containers like the function's; `plain` maps a leaf."""
         for original, copy, was in self.pairs:
-            if _contents_differ(tree.children_or_attributes(copy), was):
+            if not same_contents(tree.children_or_attributes(copy), was):
                 self._assign(original, copy, plain)
 
     def _assign(self, original: Any, copy: Any, plain: Callable[[Any], Any]) -> None:
@@ -432,10 +432,11 @@ def _opened_children(x: Any) -> tuple[Any, ...]:
     return () if parts is None else parts[1]
 
 
-def _contents_differ(now: Any, was: Any) -> bool:
-    """Whether (names, children) are not the same objects."""
+def same_contents(a: Any, b: Any) -> bool:
+    """Whether two (names, children), or None, are the same objects under the same names."""
     return (
-        now[0] != was[0]
-        or len(now[1]) != len(was[1])
-        or any(a is not b for a, b in zip(now[1], was[1], strict=True))
+        a is not None
+        and a[0] == b[0]
+        and len(a[1]) == len(b[1])
+        and all(x is y for x, y in zip(a[1], b[1], strict=True))
     )

@@ -54,7 +54,12 @@ from tracker.jit.guards.source import (
     source_children,
 )
 from tracker.jit.tracing.inputs import TracedInputs
-from tracker.jit.tracing.placeholder_swap import ArgumentContainers, untrack_keys, view_root
+from tracker.jit.tracing.placeholder_swap import (
+    ArgumentContainers,
+    same_contents,
+    untrack_keys,
+    view_root,
+)
 from tracker.ops.shape.create import buffer
 from tracker.random.draw_ops import RollbackLog
 from tracker.support.array_copies import copy_with_layout, same_bytes
@@ -113,7 +118,7 @@ class StateSnapshot:
         inside = self.containers.values()
         found = ((source.read(), was) for source, was, _ in self.entries if not source.is_read_only)
         return not all(_is_unchanged(now, was) for now, was in found) or not all(
-            _same_contents(source_children(x, True), parts) for x, parts in inside
+            same_contents(source_children(x, True), parts) for x, parts in inside
         )
 
     def restore(self) -> None:
@@ -125,7 +130,7 @@ class StateSnapshot:
             if not source.is_read_only and not _is_unchanged(source.read(), was):
                 source.write(was, own)
         for x, (names, children) in self.containers.values():
-            if _same_contents(source_children(x, True), (names, children)):
+            if same_contents(source_children(x, True), (names, children)):
                 continue
             if isinstance(x, (list, deque)):
                 x.clear()
@@ -314,9 +319,9 @@ class _StateDiff:
     ) -> None:
         """Compare the contents of a container."""
         assert now is not None
-        if _same_contents(was, now):
+        if same_contents(was, now):
             return
-        if path in self.append_only_paths and _same_contents((was[0], now[1][: len(was[1])]), was):
+        if path in self.append_only_paths and same_contents((was[0], now[1][: len(was[1])]), was):
             self._compare_list(was[1], now[1], path)
             return
         structure = structure_at(self.call, path)
@@ -397,16 +402,6 @@ def _is_unchanged(now: Any, was: Any) -> bool:
     """Whether it is the same object. C members create a new number or string on each read."""
     return now is was or (
         type(now) is type(was) and type(now) in _UNSTABLE_CLASSES and repr(now) == repr(was)
-    )
-
-
-def _same_contents(a: _Parts | None, b: _Parts) -> bool:
-    """Whether a container holds the same objects under the same names."""
-    return (
-        a is not None
-        and a[0] == b[0]
-        and len(a[1]) == len(b[1])
-        and all(x is y for x, y in zip(a[1], b[1], strict=True))
     )
 
 
