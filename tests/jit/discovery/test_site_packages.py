@@ -12,8 +12,7 @@ import pytest
 from side_by_side import program
 
 from tracker import CompileError, gradient, jit
-from tracker.jit.discovery.site_packages import LibraryObjects
-from tracker.jit.discovery.user_code import UserCode
+from tracker.jit.discovery.user_code import LibraryObjects, UserCode
 from tracker.jit.guards.constants import ConstantKey
 from tracker.jit.guards.source import AttributeSource
 from tracker.jit.tracing.side_effects import StateSnapshot

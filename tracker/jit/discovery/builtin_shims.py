@@ -15,11 +15,8 @@ compiled, too.
 from __future__ import annotations
 
 import builtins
-import dis
-import functools
 import sys
-from collections.abc import Iterable, Mapping
-from types import CodeType
+from collections.abc import Iterable, Mapping, Set
 from typing import Any, TypeAlias
 
 from tracker import tree
@@ -117,7 +114,6 @@ _SHIMS = {
     "enumerate": _iterable_shim(enumerate),
 }
 SHIMMED_NAMES = frozenset(_SHIMS)
-_ITERABLES = frozenset(("range", "zip", "enumerate"))
 BUILTIN_SHIMS: Mapping[str, Any] = _SHIMS
 
 
@@ -129,34 +125,19 @@ def _plain_value(x: Any) -> Any:
     return x if type(x) is not Tracked or current_tracer() is None else value_of(x).aval
 
 
-@functools.lru_cache(maxsize=4096)
-def compared_iterables(code: CodeType) -> frozenset[str]:
-    """Which of `range`, `zip` and `enumerate` code does more with than call them: it may compare
-    one with the type of what it gives."""
-    found = {
-        step.argval
-        for step in dis.get_instructions(code)
-        if step.argval in _ITERABLES
-        and step.opname.startswith("LOAD_")
-        and not (step.opname == "LOAD_GLOBAL" and (step.arg or 0) & 1)
-    }
-    nested = (each for each in code.co_consts if isinstance(each, CodeType))
-    return frozenset(found).union(*map(compared_iterables, nested))
-
-
 class BuiltinShims:
     """Context in which the shims are in the globals of traced code; `compared` has names that are
     not shimmed, by the id of the globals."""
 
     def __init__(
-        self, namespaces: Iterable[ShimmedGlobals], compared: Mapping[int, frozenset[str]]
+        self, namespaces: Iterable[ShimmedGlobals], compared: Mapping[int, Set[str]]
     ) -> None:
         self.namespaces, self.compared = namespaces, compared
         self.installed: list[tuple[dict[str, Any], str]] = []
 
     def __enter__(self) -> None:
         for space, names in self.namespaces:
-            for name in names - space.keys() - self.compared.get(id(space), frozenset()):
+            for name in names - space.keys() - self.compared.get(id(space), set()):
                 self.installed.append((space, name))
                 space[name] = _SHIMS[name]
 

@@ -1,4 +1,5 @@
-"""The names in the bytecode of a function, including names given as text: `getattr(o, "k")`.
+"""The names in the bytecode of a function, including names given as text: `getattr(o, "k")`; and
+what else code may do that matters to a trace.
 
 Most names are arguments of instructions. Names in strings reach a few functions (`_NAME_ARGUMENT`),
 or are keys of a namespace (`_NAMESPACE_CALLS`). Where such a string is known only at run time, any
@@ -19,7 +20,7 @@ import types
 from collections.abc import Container, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tracker.jit.discovery.names import Names
+from tracker.support.structs import field, field_names, record
 
 _GLOBAL_OPS = {"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTE_OPS = {
@@ -68,6 +69,99 @@ _NAME_SHIFTS = {code: _FLAG_BITS.get(dis.opname[code], 0) for code in dis.hasnam
 _CONSTANT_OPCODES = frozenset(dis.hasconst)
 _VARIABLE_OPCODES = {*dis.hasfree, *(c for c in dis.haslocal if dis.opname[c].count("FAST") == 1)}
 _OPCODES = frozenset(range(256)) - {dis.opmap["CACHE"], dis.EXTENDED_ARG}
+
+_CONSTRUCTION_METHODS = {  # methods that use reflection on objects under construction or comparison
+    *("__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"),
+    *("__eq__", "__ne__", "__hash__", "__copy__", "__deepcopy__", "__dir__"),
+}
+_NOT_OF_CONSTRUCTION = {
+    *("reads_any_attribute", "lists_attributes", "stored_after_init", "sets_frozen_attributes"),
+}
+_NOT_OF_GENERATED_CODE = {"tests_identity", "sets_frozen_attributes"}
+_LAYOUT_ATTRIBUTES = {"flags", "strides", "base"}
+_ITERABLES = {"range", "zip", "enumerate"}
+
+
+def _names() -> Any:
+    return field(default_factory=set)
+
+
+@record()
+class Names:
+    """The names in some code, including its inner functions.
+
+    maybe_missing      attributes that may not exist
+    imports            modules, as (level, name)
+    environment_keys   keys of `os.environ`
+    stored             names that are assigned
+    stored_after_init  the same, except for objects under construction
+    append_targets     names of lists that are appended to
+    loaded             names that are read in any other way
+    identity_operands  what `is` compares with: a name, and attributes looked up from there
+    compared_iterables which of `range`, `zip` and `enumerate` are used for more than to call them:
+                       one may be compared with the type of what it gives
+    reads_any_*        whether any attribute, global or environment key may be read
+    lists_attributes   whether the names of an object's attributes may be read
+    writes_unknown     whether something without a name in the code may be written
+    tests_classes      whether classes of objects are tested
+    tests_identity     whether objects may be compared by identity
+    tests_identity_with_bool   whether something is compared with True or False by identity
+    sets_frozen_attributes     whether `object.__setattr__` may change an object
+    draws_random       whether a module of random numbers is named
+    """
+
+    globals: set[str] = _names()
+    attributes: set[str] = _names()
+    maybe_missing: set[str] = _names()
+    imports: set[tuple[int, str]] = _names()
+    environment_keys: set[str] = _names()
+    stored: set[str] = _names()
+    stored_after_init: set[str] = _names()
+    append_targets: set[str] = _names()
+    loaded: set[str] = _names()
+    identity_operands: set[tuple[str, ...]] = _names()
+    compared_iterables: set[str] = _names()
+    reads_any_attribute: bool = False
+    lists_attributes: bool = False
+    reads_any_global: bool = False
+    reads_any_environment_key: bool = False
+    writes_unknown: bool = False
+    tests_classes: bool = False
+    tests_identity: bool = False
+    tests_identity_with_bool: bool = False
+    sets_frozen_attributes: bool = False
+    draws_random: bool = False
+
+    @property
+    def may_write(self) -> bool:
+        """Whether something may be written."""
+        return bool(self.stored) or self.writes_unknown
+
+    @property
+    def reads_layout(self) -> bool:
+        """Whether it may be read how an array lies in memory."""
+        return not _LAYOUT_ATTRIBUTES.isdisjoint(self.attributes)
+
+    def add_attributes(self, names: set[str]) -> None:
+        """Add names of attributes that are read."""
+        self.attributes |= names
+        self.loaded |= names
+
+    def update(self, names: Names, skipped: Container[str] = ()) -> None:
+        """Add other names, without some fields of theirs."""
+        for each in _FIELDS:
+            if (new := getattr(names, each)) and each not in skipped:
+                known = getattr(self, each)
+                known |= new
+                setattr(self, each, known)
+
+    def add_function(self, names: Names, name: str, is_generated: bool) -> None:
+        """Add the names in the code of a function of this name, which Python may have generated."""
+        skipped = _NOT_OF_CONSTRUCTION if name in _CONSTRUCTION_METHODS else set()
+        self.update(names, skipped | _NOT_OF_GENERATED_CODE if is_generated else skipped)
+
+
+_FIELDS = field_names(Names)
 
 
 class Instruction(NamedTuple):
@@ -157,6 +251,9 @@ class _NameCollector:
             names.maybe_missing |= names.attributes
 
     def _add_step(self, at: int, step: Instruction) -> None:
+        is_global_call = step.opname == "LOAD_GLOBAL" and step.arg & 1
+        if step.argval in _ITERABLES and step.opname.startswith("LOAD_") and not is_global_call:
+            self.names.compared_iterables.add(step.argval)
         if step.opname in _GLOBAL_OPS or step.opname in _ATTRIBUTE_OPS:
             names = self.names
             (names.globals if step.opname in _GLOBAL_OPS else names.attributes).add(step.argval)

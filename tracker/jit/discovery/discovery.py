@@ -33,12 +33,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracker import tree
-from tracker.jit.discovery.builtin_shims import (
-    SHIMMED_NAMES,
-    ShimmedGlobals,
-    compared_iterables,
-)
+from tracker.jit.discovery.builtin_shims import SHIMMED_NAMES, ShimmedGlobals
 from tracker.jit.discovery.bytecode import (
+    Names,
     operator_names,
     referenced_names,
     reflection_names,
@@ -56,18 +53,21 @@ from tracker.jit.discovery.inspection import (
     may_hold_user_attributes,
     package_of,
 )
-from tracker.jit.discovery.library_contents import (
-    contents_check,
-    is_view_of_labelled,
-    state_of,
-)
+from tracker.jit.discovery.library_contents import contents_check, is_view_of_labelled, state_of
 from tracker.jit.discovery.lru_caches import clear_counter
-from tracker.jit.discovery.names import Names
-from tracker.jit.discovery.opaque_objects import is_opaque
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
-from tracker.jit.discovery.site_packages import PLAIN_CLASSES, LibraryObjects
-from tracker.jit.discovery.stdlib_objects import hidden_sources, referenced_objects, wrapped_objects
-from tracker.jit.discovery.user_code import INTERNAL_PACKAGES, UserCode
+from tracker.jit.discovery.stdlib_objects import (
+    hidden_sources,
+    is_opaque,
+    referenced_objects,
+    wrapped_objects,
+)
+from tracker.jit.discovery.user_code import (
+    INTERNAL_PACKAGES,
+    PLAIN_CLASSES,
+    LibraryObjects,
+    UserCode,
+)
 from tracker.jit.discovery.write_only import ReplacedDataclasses, append_only_sources
 from tracker.jit.guards.class_guard import HEAP_TYPE_FLAG
 from tracker.jit.guards.constants import ConstantKey
@@ -127,7 +127,7 @@ class CapturedState(NamedTuple):
     may_be_impure: bool
     impure_reason: str
     shimmed_globals: list[ShimmedGlobals]
-    compared_iterables: dict[int, frozenset[str]]
+    compared_iterables: dict[int, set[str]]
     objects: list[Any]
     over_limit: str
     lru_caches: list[Any]
@@ -189,7 +189,7 @@ class _Walker:
         self.uses_abstract_classes = False
         self.looked_up: dict[int, tuple[dict[str, Any], set[str]]] = {}  # by id: a namespace, names
         self.shimmed_globals: dict[tuple[int, frozenset[str]], ShimmedGlobals] = {}
-        self.compared_iterables: dict[int, frozenset[str]] = {}
+        self.compared_iterables: dict[int, set[str]] = {}
         self.seen: dict[int, Any] = {}
         self.replaced_dataclasses = ReplacedDataclasses()
         self.objects: list[Any] = []
@@ -445,9 +445,9 @@ class _Walker:
         self.purity.add_code(f.__code__, names)
         if questions := SHIMMED_NAMES & names.globals:
             self.shimmed_globals[id(f.__globals__), questions] = f.__globals__, questions
-        if compared := compared_iterables(f.__code__):
-            known = self.compared_iterables.get(id(f.__globals__), frozenset())
-            self.compared_iterables[id(f.__globals__)] = known | compared
+        if names.compared_iterables:
+            known = self.compared_iterables.setdefault(id(f.__globals__), set())
+            known |= names.compared_iterables
         self._add_source(FunctionSource, f, "__code__", f"code of {f.__name__}")
         for cell, name in zip(f.__closure__ or (), f.__code__.co_freevars, strict=True):
             self._add_source(CellSource, cell, name, f"closure variable {name}")

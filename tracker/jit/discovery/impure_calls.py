@@ -24,8 +24,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from tracker.errors import is_internal, is_library_file, message
-from tracker.jit.discovery.bytecode import instructions, is_called
-from tracker.jit.discovery.names import Names
+from tracker.jit.discovery.bytecode import Names, instructions, is_called
 from tracker.jit.discovery.purity_table import (
     IMPURE_METHOD_NAMES,
     REFLECTIVE_NAMES,

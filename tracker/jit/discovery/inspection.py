@@ -7,7 +7,7 @@ import enum
 import functools
 import threading
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from tracker.jit.guards.source import (
     class_attribute,
     has_instance_dict,
     instance_attributes,
-    source_children,
 )
 from tracker.support.instances import cell_contents, is_namespace_class
 
@@ -50,15 +49,6 @@ def may_hold_user_attributes(x: Any) -> bool:
     if isinstance(x, (type, types.ModuleType)) or not has_instance_dict(x):
         return False
     return type(x).__module__.partition(".")[0] != INTERNAL_PACKAGES[0]
-
-
-def iter_lists(x: Any, above: tuple[int, ...]) -> Iterator[Any]:
-    """All lists in the value at a source."""
-    if type(x) is list:
-        yield x
-    parts = source_children(x) if id(x) not in above else None
-    for child in () if parts is None else parts[1]:
-        yield from iter_lists(child, (*above, id(x)))
 
 
 def is_data_global(name: str, x: Any) -> bool:

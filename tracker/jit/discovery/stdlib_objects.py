@@ -1,8 +1,9 @@
 """State of standard-library objects that code reads without naming an attribute.
 
 A read-only view of a mapping shows a dict, an exception its arguments, an enumeration member its
-value; a `defaultdict` calls its factory. This state can change, so it is found here. No user code
-runs.
+value; a `defaultdict` calls its factory. This state can change, so it is found here. Of some
+objects no guard can compare the state: iterators, bit generators, pointers, queues. A call that
+reaches one (`is_opaque`) runs in plain Python. No user code runs.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from tracker.jit.discovery.site_packages import PLAIN_CLASSES
-from tracker.jit.guards.constants import MAPPING_VIEWS, container_contents
+from tracker.jit.discovery.user_code import PLAIN_CLASSES
+from tracker.jit.guards.constants import MAPPING_VIEWS, container_contents, is_ctypes_data
 from tracker.jit.guards.source import AttributeSource, CellSource, ItemSource, Source
+from tracker.random.draw_ops import is_bit_source
 
 _DATA_ATTRIBUTES = {  # the attribute with the contents
     ("collections", "UserDict"): "data",
@@ -42,6 +44,13 @@ _WRAPPERS: dict[type, tuple[str, ...]] = {  # with the attributes that they are 
     functools.partialmethod: ("func", "args", "keywords"),
     functools.singledispatchmethod: ("dispatcher", "func"),
     np.vectorize: ("pyfunc",),  # its `_ufunc` is a cache, of a class that hides its contents
+}
+
+
+_OPAQUE_CLASSES = {  # their contents cannot be read, or are shared too widely
+    ("_queue", "SimpleQueue"),
+    ("decimal", "Context"),
+    ("_contextvars", "Context"),
 }
 
 
@@ -93,3 +102,22 @@ def _viewed_dict(view: Any) -> dict[Any, Any]:
     """The dict that a view shows; {} for that of a class, which only the class can write to."""
     found = next((d for d in gc.get_referents(view) if isinstance(d, dict)), {})
     return {} if "__module__" in found and "__doc__" in found else found
+
+
+def is_opaque(x: Any) -> bool:
+    """Whether an object is an iterator in C, a generator, a source of random bits, or hides its
+    contents. (An iterator of a user class shows in its code what it reads.)"""
+    if is_bit_source(x) or _hides_contents(x):
+        return True
+    step = getattr(type(x), "__next__", None)
+    return step is not None and not isinstance(step, types.FunctionType)
+
+
+def _hides_contents(x: Any) -> bool:
+    cls = type(x)
+    if (cls.__module__, cls.__name__) in _OPAQUE_CLASSES:
+        return True
+    if cls is np.ufunc:  # made by `numpy.frompyfunc`
+        return all(set(kind) <= set("O->") for kind in x.types)
+    # A `ctypes` pointer, or what contains one, or a Python object.
+    return is_ctypes_data(x, "_Pointer") or (is_ctypes_data(x) and bool(x._objects))

@@ -7,16 +7,16 @@ are each replaced by another. Both need all names to be known (`discovery.py`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tracker.jit.discovery.inspection import iter_lists
 from tracker.jit.guards.source import (
     AttributeSource,
     CellSource,
     ItemSource,
     Source,
     is_plain_dataclass,
+    source_children,
 )
 
 
@@ -31,10 +31,19 @@ def append_only_sources(
     }
     if not found:
         return set()
-    times = Counter(id(x) for source in sources for x in iter_lists(source.read(), ()))
+    times = Counter(id(x) for source in sources for x in _iter_lists(source.read(), ()))
     return {
         p for p, x in found.items() if (own := _lists_at(x)) and all(times[id(y)] == 1 for y in own)
     }
+
+
+def _iter_lists(x: Any, above: tuple[int, ...]) -> Iterator[Any]:
+    """All lists in the value at a source."""
+    if type(x) is list:
+        yield x
+    parts = source_children(x) if id(x) not in above else None
+    for child in () if parts is None else parts[1]:
+        yield from _iter_lists(child, (*above, id(x)))
 
 
 def _is_bound_append(source: Source) -> bool:

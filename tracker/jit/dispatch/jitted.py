@@ -33,7 +33,7 @@ from tracker.errors import CompileError, ConversionError, IRError, UnsupportedEr
 from tracker.jit.discovery.discovery import CapturedState, find_captured_state, with_constant_arrays
 from tracker.jit.discovery.impure_calls import PROFILER_IN_USE, is_profiler_in_use
 from tracker.jit.discovery.inspection import is_jitted
-from tracker.jit.discovery.opaque_objects import is_opaque
+from tracker.jit.discovery.stdlib_objects import is_opaque
 from tracker.jit.dispatch import relayout
 from tracker.jit.dispatch.interpreter import is_faster_untraced
 from tracker.jit.dispatch.recorded_calls import RecordedCalls

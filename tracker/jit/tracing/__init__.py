@@ -13,7 +13,7 @@ from tracker.jit.discovery.builtin_shims import BUILTIN_SHIMS as BUILTIN_SHIMS
 from tracker.jit.discovery.discovery import find_captured_state as find_captured_state
 from tracker.jit.discovery.discovery import find_sources as find_sources
 from tracker.jit.discovery.impure_calls import calls_unmonitored as calls_unmonitored
-from tracker.jit.discovery.opaque_objects import is_opaque as is_opaque
+from tracker.jit.discovery.stdlib_objects import is_opaque as is_opaque
 from tracker.jit.llvm.signals import SIGNALS_DEFERRED as SIGNALS_DEFERRED
 from tracker.jit.llvm.signals import enter_all as enter_all
 from tracker.jit.tracing.ir_builder import IRBuilder as IRBuilder

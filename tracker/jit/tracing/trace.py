@@ -29,8 +29,8 @@ from tracker.jit.discovery.builtin_shims import BuiltinShims
 from tracker.jit.discovery.discovery import CapturedState, find_captured_state, find_sources
 from tracker.jit.discovery.impure_calls import ImpureCallMonitor
 from tracker.jit.discovery.lru_caches import WatchedCaches
-from tracker.jit.discovery.opaque_objects import is_opaque
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
+from tracker.jit.discovery.stdlib_objects import is_opaque
 from tracker.jit.guards.captured_leaves import unchanged_captures, with_captured_state
 from tracker.jit.guards.conditions import distinct_objects
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
