@@ -17,7 +17,7 @@ from types import MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, overload
 
 from tracker.autodiff import gradients
-from tracker.autodiff.boundary import ArgnumsOf, set_identity_check
+from tracker.autodiff.boundary import set_identity_check
 from tracker.errors import CompileError, UnsupportedError, message, warn
 from tracker.ir.graph import DrawnFunction, Function
 from tracker.jit.discovery.identity_checks import check_identity
@@ -27,15 +27,14 @@ from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
 from tracker.jit.dispatch.jitted import JittedState, Recipe, plain_function
 from tracker.jit.dispatch.saved_state import SavedState
 from tracker.jit.dispatch.specialization import Specialization
-from tracker.jit.dispatch.trace_cache import JitOptions, function_name
+from tracker.jit.dispatch.trace_cache import JitOptions
 from tracker.jit.llvm.signals import SIGNALS_DEFERRED
 from tracker.jit.runtime.availability import require_native, why_unavailable
 from tracker.jit.tracing.gc_pause import infrequent_gc
 from tracker.jit.tracing.placeholder_swap import TRACING_LOCK
 from tracker.jit.tracing.trace import TracedRun, trace_call
-from tracker.random.draw_ops import RollbackLog
 from tracker.support.pickling import found_by_name, reduction
-from tracker.support.shown_text import ShownText
+from tracker.support.shown_text import ShownText, function_name
 from tracker.support.weakrefs import WeakIdentityDict
 
 if TYPE_CHECKING:
@@ -454,25 +453,10 @@ def _as_decorated(function: Callable[..., Any]) -> Any:
     return found if is_jitted(found) and found._jitted.function is function else function
 
 
-def _derive(
-    self: Any,
-    key: Any,
-    build: Callable[..., Any],
-    options: tuple[Any, ...],
-    differentiated: ArgnumsOf,
-) -> Any:
-    return self._jitted.derive(key, build, options, differentiated)
-
-
 def _saved_state(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> SavedState | None:
     state: JittedState = self._jitted
     call, leaves = state.signature_of(args, kwargs)
     return SavedState.of(state.groups.get(call), call, leaves)
-
-
-def _rollback_log(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> RollbackLog:
-    state: JittedState = self._jitted
-    return state.rollback_log(args, kwargs)
 
 
 _METHODS: dict[str, Any] = {
@@ -487,8 +471,8 @@ _METHODS: dict[str, Any] = {
     "cache_info": _cache_info,
     "clear_cache": _clear_cache,
     "_jitted": None,  # of an instance, its state
-    "_tracker_attempt": _rollback_log,
-    "_tracker_derive": _derive,
+    "_tracker_attempt": lambda self, args, kwargs: self._jitted.rollback_log(args, kwargs),
+    "_tracker_derive": lambda self, *recipe: self._jitted.derive(*recipe),
     "_tracker_reading": _saved_state,
 }
 

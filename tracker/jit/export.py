@@ -14,7 +14,7 @@ import inspect
 import operator
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from tracker import tree
 from tracker.autodiff.gradients import value_and_grad
 from tracker.config import config
 from tracker.errors import CompileError, message
-from tracker.ir.graph import Eqn, Function, nested_functions
+from tracker.ir.graph import Function
 from tracker.ir.op import UFUNCS
 from tracker.ir.types import Type
 from tracker.jit import c_code
@@ -39,6 +39,7 @@ from tracker.jit.llvm import engine
 from tracker.jit.pipeline.loop_carried import planned
 from tracker.jit.pipeline.partition import host_reasons
 from tracker.jit.pipeline.passes import optimise
+from tracker.jit.profile import all_equations
 from tracker.jit.runtime import blas
 from tracker.jit.schedule.plan_data import FrameSlots
 from tracker.jit.tracing.trace import Trace, TracedRun, trace_call
@@ -376,13 +377,8 @@ def _require_definitions(name: str, function: Function, lowered: LoweredProgram)
     lost += sorted(symbol for symbol in lowered.symbols if not c_code.definitions(symbol))
     if lost:
         callers = {*ufuncs, *(UFUNCS.get(ufunc) for ufunc in ufuncs)}
-        own = [e for e in _all_eqns(function) if {e.op, e.params.get("ufunc")} & callers - {None}]
+        eqns = all_equations(function)
+        own = [e for e in eqns if {e.op, e.params.get("ufunc")} & callers - {None}]
         what = f"{name} calls {', '.join(lost)}, which cannot go into an object file"
         instead = "Compute it outside, and pass it as an argument"
         raise CompileError(message(what, instead, own[0].where if own else None))
-
-
-def _all_eqns(function: Function) -> Iterator[Eqn]:
-    yield from function.eqns
-    for nested in nested_functions(function.body).values():
-        yield from _all_eqns(nested)

@@ -245,11 +245,12 @@ def _equations(step: Any) -> list[Eqn]:
         return [s for s in steps if isinstance(s, Eqn)]
     if isinstance(step, ControlFlow) and not is_open(step):
         bodies = [each.function for each in step.bodies.values()]
-        return [step.eqn, *itertools.chain.from_iterable(map(_all_equations, bodies))]
+        return [step.eqn, *itertools.chain.from_iterable(map(all_equations, bodies))]
     return [step.eqn]
 
 
-def _all_equations(function: Function) -> Iterator[Eqn]:
+def all_equations(function: Function) -> Iterator[Eqn]:
+    """The equations of a function and of those in it."""
     yield from function.eqns
     for nested in function.functions.values():
-        yield from _all_equations(nested)
+        yield from all_equations(nested)

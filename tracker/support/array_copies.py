@@ -99,3 +99,9 @@ def same_bytes(a: Any, b: Any) -> bool:
         kind = np.dtype(f"u{a.dtype.itemsize}")
         return bool(np.array_equal(a.view(kind), b.view(kind)))
     return bool(np.array_equal(a, b))
+
+
+def data_address(array: Any) -> int:
+    """The address of an array's first element."""
+    address: int = array.__array_interface__["data"][0]
+    return address

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -26,12 +27,19 @@ class ShownText(str):
         return f"<pre>{html.escape(self)}</pre>"
 
 
+def function_name(f: Callable[..., Any]) -> str:
+    """The name of a function, or of the class of another callable, for texts."""
+    while isinstance(f, functools.partial):
+        f = f.func
+    return str(getattr(f, "__name__", type(f).__name__)).replace("<lambda>", "function")
+
+
 def named_after(made: _Function, what: str, f: Callable[..., Any]) -> _Function:
     """`made`, named as `what` of `f`.
 
     >>> named_after(lambda: None, "value_and_grad", abs).__qualname__
     'value_and_grad of abs'
     """
-    of = str(getattr(f, "__name__", type(f).__name__)).replace("<lambda>", "function")
+    of = function_name(f)
     made.__name__, made.__qualname__ = f"{what}_of_{of}", f"{what} of {of}"
     return made

@@ -16,7 +16,7 @@ from tracker.jit.dispatch.specialization import NO_RESULT, Specialization
 from tracker.jit.runtime.c_symbols import use_block_allocator
 from tracker.jit.schedule.cost import is_math
 from tracker.jit.tracing.trace import GuardFailed, TracedRun
-from tracker.tape.value import Value
+from tracker.tape.value import Value, is_lazy
 
 BYTES_WHILE_COMPILING = 1 << 29  # bytes that NumPy adds up while machine code is compiled
 BYTES_PER_OP_KIND = 1 << 22  # added for each kind of equation of a long program
@@ -28,11 +28,10 @@ _SLOW_COST = 16  # sums in the time of a sort or gather
 def is_numpy_soon_done(run: TracedRun, is_synchronous: bool) -> bool:
     """Whether all that the call returns and writes is computed, or will be before machine code is
     compiled. `is_synchronous`: the call waits for machine code anyway."""
-    return run.is_numpy_soon_done(_cost, _no_bytes if is_synchronous else _bytes_while_compiling)
-
-
-def _no_bytes(count: int, kinds: int) -> int:
-    return 0
+    budget = (lambda *_: 0) if is_synchronous else _bytes_while_compiling
+    return run.scheduler is None or run.scheduler.is_numpy_soon_done(
+        run.result_values, _cost, budget
+    )
 
 
 def _bytes_while_compiling(count: int, kinds: int) -> int:
@@ -49,7 +48,7 @@ def _cost(value: Value) -> int:
 def finish_with_numpy(run: TracedRun) -> Any:
     """The result, computed as by the plain function, but in reused memory: fresh memory takes
     longer than most of the computations."""
-    if not run.has_pending:
+    if not any(map(is_lazy, run.result_values)):
         return run.finish()
     with use_block_allocator():
         return run.finish()

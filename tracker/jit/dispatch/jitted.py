@@ -71,7 +71,12 @@ from tracker.jit.tracing.inputs import PendingEffects
 from tracker.jit.tracing.ir_builder import TraceAbandoned
 from tracker.jit.tracing.placeholder_swap import TRACING_LOCK, untrack_error
 from tracker.jit.tracing.side_effects import StateRollbackLog
-from tracker.jit.tracing.trace import TracedRun, static_leaves, trace_call
+from tracker.jit.tracing.trace import (
+    TracedRun,
+    rebuild_arguments,
+    static_leaves,
+    trace_call,
+)
 from tracker.random.draw_ops import RollbackLog, UnrecordedDraws
 from tracker.support import errstate
 from tracker.support.array_copies import same_bytes
@@ -349,12 +354,6 @@ class JittedState:
             return self._rerun_plain(call, log)
         return traced.finish()
 
-    def _call_after_errors(self, group: SignatureGroup, call: SlowCall) -> Any:
-        """A plain call of a function whose last traces all raised; the next call is traced."""
-        result = self._run_plain(call)
-        group.failed_traces = 0
-        return result
-
     def _is_relayout_call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
         """Whether the arguments are copies made by `_call_with_relayout`."""
         if not self.relayout_ids:
@@ -367,18 +366,12 @@ class JittedState:
         native = [relayout.to_native_layout(x) for x in leaves]
         if self._needs_original_arguments(call, native):
             return self.function(*call.args, **call.kwargs)
-        values = iter(native)
-        rebuilt = [
-            tree.unflatten(structure, [next(values) for _ in range(structure.count)], template)
-            for structure, template in zip(call.signature.structures, call.given, strict=True)
-        ]
+        args, kwargs = rebuild_arguments(call.signature, native, call.args, call.kwargs)
         copies = [(x, copy) for x, copy in zip(leaves, native, strict=True) if x is not copy]
         ids = {id(copy) for _, copy in copies}
         self.relayout_ids |= ids
         try:
-            count = len(call.args)
-            named = dict(zip(call.kwargs, rebuilt[count:], strict=True))
-            result = self.traces.native()(*rebuilt[:count], **named)
+            result = self.traces.native()(*args, **kwargs)
             return relayout.with_views_of_originals(result, leaves, native)
         except NeedsPlainCall:
             pass
@@ -431,7 +424,9 @@ class JittedState:
         if call.runs and self._is_another_shape(group):
             return self._run_plain(call)
         if group.failed_traces >= MAX_FAILED_TRACES and call.runs:
-            return self._call_after_errors(group, call)
+            result = self._run_plain(call)
+            group.failed_traces = 0  # the next call is traced
+            return result
         if group.backoff_calls and call.runs and not self.options.strict:
             group.backoff_calls -= 1
             return self._run_plain(call)

@@ -15,7 +15,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.jit.guards import signature
-from tracker.support.array_copies import copy_with_layout, overlaps_itself
+from tracker.support.array_copies import copy_with_layout, data_address, overlaps_itself
 
 UNSUPPORTED = object()
 
@@ -59,14 +59,14 @@ def _on_original(leaf: Any, pairs: list[tuple[Any, Any]]) -> Any:
 
 def _same_view(view: Any, copy: Any, x: Any) -> Any:
     """The view of `x` that corresponds to a view of its copy."""
-    start, within = _index_at(_address(view) - _address(copy), copy)
+    start, within = _index_at(data_address(view) - data_address(copy), copy)
     first = x[tuple(slice(i, i + 1) for i in start)]
     if view.dtype != copy.dtype:  # the real or imaginary part
         first = first.imag if within else first.real
     strides = [0] * view.ndim
     for axis, (n, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
         if n > 1:
-            at, _ = _index_at(_address(view) + stride - _address(copy), copy)
+            at, _ = _index_at(data_address(view) + stride - data_address(copy), copy)
             strides[axis] = sum(
                 (i - k) * step for i, k, step in zip(at, start, x.strides, strict=True)
             )
@@ -85,8 +85,3 @@ def _index_at(offset: int, copy: Any) -> tuple[list[int], int]:
         if copy.strides[axis] < 0:
             index[axis] = copy.shape[axis] - 1 - index[axis]
     return index, offset
-
-
-def _address(array: Any) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address

@@ -30,6 +30,7 @@ from tracker.jit.runtime.progress import compile_stage
 from tracker.jit.tracing.gc_pause import infrequent_gc
 from tracker.jit.tracing.placeholder_swap import TRACING_LOCK
 from tracker.jit.tracing.trace import Trace
+from tracker.support.shown_text import function_name
 from tracker.support.structs import record
 
 if TYPE_CHECKING:
@@ -236,9 +237,3 @@ class TraceCache:
             calls = [f"{h.eqn.op.name} ({h.why}) at {h.eqn.where}" for h in compiled.host_calls]
             raise CompileError(f"{self.name} is strict, and NumPy would run {'; '.join(calls)}")
         return compiled
-
-
-def function_name(function: Callable[..., Any]) -> str:
-    while isinstance(function, functools.partial):
-        function = function.func
-    return getattr(function, "__name__", type(function).__name__).replace("<lambda>", "function")

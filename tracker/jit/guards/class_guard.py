@@ -116,14 +116,14 @@ def has_reliable_version_tags() -> bool:
 
 def is_c_class(cls: type) -> bool:
     """Whether a class is implemented in C: classes defined in Python share one deallocator."""
-    return not cls.__flags__ & HEAP_TYPE_FLAG or _type_slot(cls, _TP_DEALLOC) != _type_slot(
+    return not cls.__flags__ & HEAP_TYPE_FLAG or type_slot(cls, _TP_DEALLOC) != type_slot(
         ClassGuard, _TP_DEALLOC
     )
 
 
 HEAP_TYPE_FLAG = 1 << 9  # in `tp_flags`: created at run time
 _TP_DEALLOC = 52
-_type_slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(
+type_slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(
     ("PyType_GetSlot", ctypes.pythonapi)
 )
 

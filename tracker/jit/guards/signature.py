@@ -279,15 +279,8 @@ def array_leaf(x: Any) -> ArrayLeaf | UnsupportedLeaf | None:
 
 
 @record(frozen=True)
-class ArrayOut:
-    """A new `ndarray`, in C order or with these strides (in bytes); its slot has the address of the
-    data."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    strides: tuple[int, ...] | None = None
-
-    slots = 1
+class ArrayOut(ArrayLeaf):
+    """A new `ndarray`, in C order or with these strides; its slot has the address of the data."""
 
 
 @record(frozen=True)

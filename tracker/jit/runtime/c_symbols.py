@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import CompileError
+from tracker.jit.guards.class_guard import type_slot
 from tracker.jit.llvm import engine, object_cache
 from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime import allocator, cpython_layout, entry_writer
@@ -119,12 +120,9 @@ def _function_address(function: Any) -> int:
 
 def scalar_allocator(cls: type) -> int:
     """The `tp_alloc` of a NumPy scalar class."""
-    return int(_get_slot(cls, _TP_ALLOC_SLOT))
+    return int(type_slot(cls, _TP_ALLOC_SLOT))
 
 
-_get_slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(
-    ("PyType_GetSlot", ctypes.pythonapi)
-)
 _new_capsule = ctypes.PYFUNCTYPE(
     ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
 )(("PyCapsule_New", ctypes.pythonapi))

@@ -35,6 +35,7 @@ from tracker.jit.guards.signature import ArrayLeaf, SignaturePath, ViewOut, arra
 from tracker.jit.tracing.inputs import TracedInputs
 from tracker.ops.shape.create import item, to_discrete
 from tracker.ops.shape.memory_order import MemoryOrder, k_order_strides
+from tracker.support.array_copies import data_address
 from tracker.support.structs import record
 from tracker.tape.liveness import unreferenced_operands
 from tracker.tape.loop_index import TurnIndex
@@ -141,16 +142,11 @@ def find_views(outputs: list[Any], inputs: TracedInputs) -> dict[int, ArgumentVi
             made, value = cut(array), value_of(x).aval
             if type(made) is np.ndarray and np.may_share_memory(made, array):
                 assert (made.shape, made.dtype) == (value.shape, value.dtype)
-                offset = _address(made) - _address(array)
+                offset = data_address(made) - data_address(array)
                 may_write = made.flags.writeable or not array.flags.writeable
                 out = ViewOut(number, made.dtype, made.shape, made.strides, offset, may_write)
                 found[id(x)] = ArgumentView(out, cut)
     return found
-
-
-def _address(array: Any) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
 
 
 def _apply_views(views: tuple[Callable[[Any], Any], ...], array: Any) -> Any:

@@ -450,14 +450,9 @@ def _is_only_thread() -> bool:
     return all(t.ident == me or t.name == "tracker-compile" for t in threading.enumerate())
 
 
-class _Holder:
-    pass
-
-
 def _single_reference_count() -> int:
     """The reference count seen of an object that only a source refers to."""
-    holder = _Holder()
-    holder.x = np.zeros(1)  # type: ignore[attr-defined]
+    holder = types.SimpleNamespace(x=np.zeros(1))
     source = AttributeSource(ConstantKey(holder), "x", "")
     return sys.getrefcount(source.read())
 

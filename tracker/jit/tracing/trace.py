@@ -17,7 +17,6 @@ import types
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -76,13 +75,14 @@ from tracker.plain import call_exchanged, original_of, prepare_exchange
 from tracker.random.draw_ops import DrawMonitor, PatchedGlobals, import_generators
 from tracker.support.array_copies import copy_with_layout
 from tracker.support.instances import is_user_class
+from tracker.support.shown_text import function_name
 from tracker.support.structs import record
 from tracker.tape.escape import end_exports, is_escape_failure
 from tracker.tape.lazy import LazyScheduler, SpeculationFailed
 from tracker.tape.record import data_of, value_of, wrap
 from tracker.tape.tracer import Tracer
 from tracker.tape.tracked import ParamState, Tracked
-from tracker.tape.value import NO_PARAMS, Value, is_lazy
+from tracker.tape.value import NO_PARAMS, Value
 
 
 @record()
@@ -148,29 +148,16 @@ class TracedRun:
     has_filled_caches: bool = False
     seconds: float = 0.0
 
-    def is_numpy_soon_done(
-        self, cost: Callable[[Value], int], budget: Callable[[int, int], int]
-    ) -> bool:
-        """Whether all that the call returns and writes is computed, or soon will be: see the
-        scheduler's."""
-        return self.scheduler is None or self.scheduler.is_numpy_soon_done(
-            self._result_values, cost, budget
-        )
-
     @property
-    def has_pending(self) -> bool:
-        """Whether values remain to be computed."""
-        return any(map(is_lazy, self._result_values))
-
-    @property
-    def _result_values(self) -> list[Value]:
+    def result_values(self) -> list[Value]:
+        """The values that it returns and writes."""
         handles = (*self.returned.outputs, *(write.handle for write in self.effects.writes))
         return [value_of(x) for x in handles if type(x) is Tracked]
 
     def finish(self) -> Any:
         """The plain function's result, after applying its writes."""
         if self.scheduler is not None:
-            self.scheduler.compute(self._result_values)
+            self.scheduler.compute(self.result_values)
         result = self.returned.to_plain()
         self.effects.apply()
         return result
@@ -307,7 +294,7 @@ def trace_call(
     results = [*outputs, *updates.leaves] if updates else outputs
     with infrequent_gc():
         built = build_function(
-            name or _trace_name(f), run.tracer, inputs, results, run.views, run.container_paths
+            name or function_name(f), run.tracer, inputs, results, run.views, run.container_paths
         )
     after = PostTraceState(run.sources_now(f), given, own, call, leaves, promoted)
     distinct = distinct_objects(call) if captured.names.tests_identity else ()
@@ -348,7 +335,7 @@ class _TracingRun:
         self.argument_count = own = len(given.leaves)
         self.scheduler = scheduler
         self.inputs = TracedInputs(call, leaves, own, scheduler)
-        self.positional, self.named = _rebuild_arguments(
+        self.positional, self.named = rebuild_arguments(
             given, self.inputs.traced_leaves, args, kwargs
         )
         handed = (*self.positional, *self.named.values())
@@ -379,14 +366,6 @@ class _TracingRun:
         self.views: dict[int, ArgumentView] = {}
         self.container_paths: dict[int, SignaturePath] = {}
 
-    def _monitor(self, caller: FrameType) -> AbstractContextManager[Any]:
-        """The context that monitors a run for impure calls, if it may make any."""
-        return (
-            ImpureCallMonitor(self.tracer.abort, self.pure, caller)
-            if self.captured.may_be_impure
-            else nullcontext()
-        )
-
     def execute(
         self,
         f: Callable[..., Any],
@@ -397,11 +376,14 @@ class _TracingRun:
         if self.captured.names.draws_random:
             import_generators()
         watch = DrawMonitor(self.inputs.random_sources)
+        monitor: AbstractContextManager[Any] = nullcontext()
+        if self.captured.may_be_impure:
+            monitor = ImpureCallMonitor(self.tracer.abort, self.pure, sys._getframe())
         with enter_all(self.tracer, watch, PatchedGlobals()):
             try:
                 self.swap.install(self.captured_leaves, self.inputs.originals())
                 before = StateSnapshot(self.captured.sources)
-                with enter_all(self._monitor(sys._getframe()), self.shims):
+                with enter_all(monitor, self.shims):
                     result = call_exchanged(f, self.positional, self.named)
                 watch.check()
                 untrack_nested_keys(result)
@@ -581,10 +563,6 @@ def _refuse_tracked_holders(outputs: list[Any]) -> None:
             )
 
 
-def _trace_name(f: Callable[..., Any]) -> str:
-    return str(getattr(f, "__name__", "function")).replace("<lambda>", "function")
-
-
 def _packed_strides(leaf: Leaf) -> MemoryOrder:
     if not isinstance(leaf, ArrayLeaf) or leaf.strides is None:
         return None
@@ -598,7 +576,7 @@ def static_leaves(call: Signature, leaves: Sequence[Any]) -> list[Any]:
     return [x for x, leaf in zip(leaves, call.leaves, strict=False) if isinstance(leaf, objects)]
 
 
-def _rebuild_arguments(
+def rebuild_arguments(
     call: Signature, leaves: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
     """The arguments with other leaves."""
