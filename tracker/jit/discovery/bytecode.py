@@ -320,7 +320,8 @@ class _NameCollector:
             names.reads_any_environment_key |= key is None
             names.environment_keys |= {key} if key is not None else set()
         if name in _MODULE_LOOKUPS:
-            names.imports |= {(0, c) for c in _string_constants(steps)}
+            texts = (s.argval for s in steps if s.opname == "LOAD_CONST")
+            names.imports |= {(0, text) for text in texts if isinstance(text, str)}
 
     def _add_texts(self, text: str | None, *to: set[str]) -> None:
         """Add the identifiers in a text; in all texts of the code, if it is not known."""
@@ -410,10 +411,6 @@ def _identifiers_in(constant: object) -> list[str]:
     if isinstance(constant, (tuple, frozenset)):
         return [name for c in constant for name in _identifiers_in(c)]
     return []
-
-
-def _string_constants(steps: Sequence[Instruction]) -> list[str]:
-    return [s.argval for s in steps if s.opname == "LOAD_CONST" and isinstance(s.argval, str)]
 
 
 def _string_argument(steps: Sequence[Instruction], at: int, which: int) -> str | None:

@@ -273,7 +273,8 @@ class PurityCheck:
         """Whether an object is known to be pure; whether the monitor sees its calls."""
         cls = type(x)
         if issubclass(cls, types.ModuleType):
-            is_users = self._user_code.has_module(x) and _is_python_module(x)
+            in_python = (vars(x).get("__file__") or ".py").endswith((".py", ".pyc"))
+            is_users = in_python and self._user_code.has_module(x)
             return is_users or is_pure(x.__name__) is True, True
         if issubclass(cls, type):
             pure, _ = self._purity_of_class(x)
@@ -298,10 +299,6 @@ class PurityCheck:
             pure = all(map(self._user_code.has_class, bases)) and not hidden
             known = self._class_purity[cls] = pure, not hidden
         return known
-
-
-def _is_python_module(module: types.ModuleType) -> bool:
-    return (vars(module).get("__file__") or ".py").endswith((".py", ".pyc"))
 
 
 def _dotted_name(x: Any) -> str:

@@ -132,10 +132,6 @@ class SignatureGroup:
         return max(self.last_lookup, *times, 0)
 
     @property
-    def has_only_raised(self) -> bool:
-        return self.failed_traces > 0 and not self.specializations
-
-    @property
     def lengths_vary(self) -> bool:
         """Whether there were calls with short arrays of other lengths."""
         return any(_have_other_lengths(self.signature, other) for other in self.earlier_signatures)
@@ -150,7 +146,11 @@ class SpecializationCache(dict[Signature, SignatureGroup]):
 
     def add(self, call: Signature) -> SignatureGroup:
         """Add a group."""
-        called = (call for call, group in reversed(self.items()) if not group.has_only_raised)
+        called = (
+            call
+            for call, group in reversed(self.items())
+            if group.specializations or not group.failed_traces
+        )
         known = tuple(itertools.islice(called, _MAX_COMPARED_SIGNATURES))
         group = self[call] = SignatureGroup(call, known)
         return group

@@ -132,27 +132,15 @@ def _class_snapshot(cls: type, names: frozenset[str] | None) -> tuple[Any, ...]:
     found: list[Any] = []
     for each in cls.__mro__:
         found.append(ConstantKey(each))
-        if each is not object:
-            found += sorted(_namespace_snapshot(vars(each), names), key=_attribute_name)
-    return tuple(found)
-
-
-def _namespace_snapshot(
-    namespace: types.MappingProxyType[str, Any], names: frozenset[str] | None
-) -> list[Any]:
-    found: list[Any] = []
-    for name, raw in namespace.items():
-        if name.startswith("__") and name.endswith("__"):
-            if hasattr(type(raw), "__get__") or raw is None:
+        for name in sorted(vars(each)) if each is not object else ():
+            raw = vars(each)[name]
+            if name.startswith("__") and name.endswith("__"):
+                is_compared = hasattr(type(raw), "__get__") or raw is None
+            else:
+                is_compared = names is None or name in names
+            if is_compared:
                 found.append((name, *_attribute_key(raw)))
-        elif names is None or name in names:
-            found.append((name, *_attribute_key(raw)))
-    return found
-
-
-def _attribute_name(item: tuple[Any, ...]) -> str:
-    name: str = item[0]
-    return name
+    return tuple(found)
 
 
 def _attribute_key(raw: Any) -> tuple[Any, ...]:

@@ -111,8 +111,8 @@ class ConstantKey:
             return bool(self.value_key == other.value_key)
         return self is other or (
             self._hash == other._hash
-            and (self.value is other.value is not None or _are_both_none(self, other))
-        )
+            and (self.value is other.value is not None or self._hash == id(None))
+        )  # two freed objects are not equal; None is itself
 
     def __repr__(self) -> str:
         return f"ConstantKey({self.value!r})"
@@ -121,11 +121,6 @@ class ConstantKey:
 def bits_of(x: Any) -> bytes:
     """The bits of a number other than Python's int and bool."""
     return np.asarray(x, SCALARS[type(x)]).tobytes()
-
-
-def _are_both_none(a: ConstantKey, b: ConstantKey) -> bool:
-    """Whether both are keys of None, not of objects that have been freed."""
-    return a._hash == b._hash == id(None)
 
 
 def _reference(value: Any) -> Callable[[], Any]:

@@ -151,7 +151,8 @@ class AttributeSource(Source):
 
     def write(self, x: Any, on_holder: bool) -> None:
         holder = self.holder.value
-        if x is MISSING or (not on_holder and self.is_on_holder and self._is_class_attribute(x)):
+        is_inherited = class_attribute(type(holder), self.name) is x
+        if x is MISSING or (not on_holder and self.is_on_holder and is_inherited):
             builtin_attribute_method(holder, "__delattr__")(holder, self.name)
         elif on_holder and not isinstance(holder, (type, functools.partial)):
             builtin_attribute_method(holder, "__setattr__")(holder, self.name, x)
@@ -176,10 +177,6 @@ class AttributeSource(Source):
             return None
         cls = _defining_class(type(self.holder.value), self.name)
         return None if cls is None else AttributeSource(ConstantKey(cls), self.name, self.label)
-
-    def _is_class_attribute(self, x: Any) -> bool:
-        """Whether the holder inherits `x` from its class."""
-        return class_attribute(type(self.holder.value), self.name) is x
 
 
 @record(frozen=True)

@@ -6,7 +6,6 @@ In each of these cases the plain function runs instead of the trace.
 from __future__ import annotations
 
 import dis
-import types
 
 from tracker.errors import is_internal, is_library_file, message
 
@@ -36,11 +35,8 @@ def is_raised_by_c_function(error: Exception) -> bool:
         at = at.tb_next
     if at is None or type(error) is not TypeError or is_internal(at.tb_frame.f_code):
         return False
-    return _is_call_instruction(at.tb_frame.f_code, at.tb_lasti)
-
-
-def _is_call_instruction(code: types.CodeType, at: int) -> bool:
-    found = (step.opname for step in dis.get_instructions(code) if step.offset == at)
+    steps = dis.get_instructions(at.tb_frame.f_code)
+    found = (step.opname for step in steps if step.offset == at.tb_lasti)
     return "CALL" in next(found, "")  # PRECALL: Python 3.11 has two steps
 
 

@@ -380,7 +380,8 @@ class ArgumentContainers:
         self.originals[id(copy)] = original
         self.pairs.append((original, copy, parts))
         self.paths.append(path)
-        for at, (one, other) in enumerate(zip(_opened_children(original), parts[1], strict=True)):
+        _, children = tree.children_or_attributes(original) or ((), ())
+        for at, (one, other) in enumerate(zip(children, parts[1], strict=True)):
             self._pair(one, other, child_path(path, at))
 
     @property
@@ -425,11 +426,6 @@ class ArgumentContainers:
         return tree.rebuild(
             type(x), parts[0], [self._original_for(child, plain) for child in parts[1]], x
         )
-
-
-def _opened_children(x: Any) -> tuple[Any, ...]:
-    parts = tree.children_or_attributes(x)
-    return () if parts is None else parts[1]
 
 
 def same_contents(a: Any, b: Any) -> bool:

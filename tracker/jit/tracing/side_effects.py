@@ -152,7 +152,9 @@ class StateRollbackLog(RollbackLog):
         self._snapshot = StateSnapshot(captured.sources, arrays)
         self._stored = captured.names.stored
         self._attribute_names = [
-            (x, frozenset(instance_dict(x))) for x in captured.objects if _has_own_attributes(x)
+            (x, frozenset(instance_dict(x)))
+            for x in captured.objects
+            if has_instance_dict(x) and not isinstance(x, (type, types.ModuleType))
         ]
 
     def roll_back(self) -> None:
@@ -169,10 +171,6 @@ class StateRollbackLog(RollbackLog):
             not (instance_dict(x).keys() - names).isdisjoint(self._stored)
             for x, names in self._attribute_names
         )
-
-
-def _has_own_attributes(x: Any) -> bool:
-    return has_instance_dict(x) and not isinstance(x, (type, types.ModuleType))
 
 
 def container_paths(
@@ -373,9 +371,11 @@ class _StateDiff:
             self.is_certain &= self.is_only_thread or not is_known
             self.leaves.append(x)
             return tree.LEAF
-        is_made = _is_plain_container(x) and not self.snapshot.contains_dataclass(x)
+        is_immutable = _is_immutable_container(x)
+        is_plain = type(x) in (list, dict) or is_plain_dataclass(x) or is_immutable
+        is_made = is_plain and not self.snapshot.contains_dataclass(x)
         parts = tree.children_of(untrack_keys(x)) if is_made else None
-        if parts is not None and (id(x) not in self.escaping_ids or _is_immutable_container(x)):
+        if parts is not None and (id(x) not in self.escaping_ids or is_immutable):
             self.escaping_ids.add(id(x))
             before = len(self.leaves)
             kids = tuple(map(self._written_structure, parts[1]))
@@ -412,10 +412,6 @@ def _containers_in(x: Any) -> Iterator[Any]:
         yield x
         for child in parts[1]:
             yield from _containers_in(child)
-
-
-def _is_plain_container(x: Any) -> bool:
-    return type(x) in (list, dict) or is_plain_dataclass(x) or _is_immutable_container(x)
 
 
 def _is_immutable_container(x: Any) -> bool:

@@ -6,13 +6,14 @@ kept. Start at `PostTraceState.is_unchanged`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tracker.jit.guards.captured_leaves import can_be_promoted, captured_leaves, with_captured_state
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
-from tracker.jit.guards.signature import Leaf, Signature, StateWrite, iter_nodes
+from tracker.jit.guards.signature import Leaf, Signature, StateWrite
 from tracker.jit.guards.source import Source, SourcePath
+from tracker.tree import Structure
 
 
 class PostTraceState:
@@ -41,16 +42,13 @@ class PostTraceState:
             return False
         first = self.signature.first_source
         put = {u.target if isinstance(u.target, Source) else u.target[0] for u in state_writes}
-        before, after = (leaves_by_source(call) for call in (self.signature, self.signature_after))
-        for number, source in enumerate(self.signature.sources):
-            if source in put or first + number in put:
+        before = _at_sources(self.signature, self.leaves)
+        after = _at_sources(self.signature_after, self.leaves_after)
+        found = zip(self.signature.sources, before, after, strict=True)
+        for number, (source, old, new) in enumerate(found, first):
+            if source in put or number in put:
                 continue
-            (old, at), (new, then) = before[number], after[number]
-            at_source = first + number
-            if self.signature.structures[at_source] != self.signature_after.structures[at_source]:
-                return False
-            pairs = zip(old, self.leaves[at], self.leaves_after[then], strict=True)
-            if old != new or not all(_is_same_object(*each) for each in pairs):
+            if old[:2] != new[:2] or not all(map(_is_same_object, old[1], old[2], new[2])):
                 return False
         return True
 
@@ -65,11 +63,14 @@ class PostTraceState:
             for s, x in captured_leaves(self.signature_after).items()
             if isinstance(x, ConstantKey) and can_be_promoted(x.value)
         }
-        known = numbers.keys() & before.keys()
-        moved = {
-            s for s in known if before[s] != numbers[s] and _is_same_class(before[s], numbers[s])
-        }
-        return frozenset(moved), frozenset(numbers.keys() - before.keys())
+        moved = frozenset(
+            s
+            for s, x in numbers.items()
+            if isinstance(old := before.get(s), ConstantKey)
+            and old != x
+            and type(old.value) is type(x.value)
+        )
+        return moved, frozenset(numbers.keys() - before.keys())
 
 
 def _is_same_object(leaf: Leaf, was: Any, now: Any) -> bool:
@@ -77,15 +78,12 @@ def _is_same_object(leaf: Leaf, was: Any, now: Any) -> bool:
     return was is now or (type(leaf) is StructuralKey and leaf.cls is tuple)
 
 
-def _is_same_class(a: Leaf, b: ConstantKey) -> bool:
-    return isinstance(a, ConstantKey) and type(a.value) is type(b.value)
-
-
-def leaves_by_source(call: Signature) -> list[tuple[Sequence[Leaf], slice]]:
-    """The leaves at each source, and their positions."""
-    found = [
-        slice(first, first + structure.count)
-        for (at, way), structure, first in iter_nodes(call)
-        if at >= call.first_source and not way
-    ]
-    return [(call.leaves[which], which) for which in found]
+def _at_sources(
+    call: Signature, leaves: Sequence[Any]
+) -> Iterator[tuple[Structure, Sequence[Leaf], Sequence[Any]]]:
+    """The structure at each source, its leaves, and what is there."""
+    first = sum(structure.count for structure in call.structures[: call.first_source])
+    for structure in call.structures[call.first_source :]:
+        here = slice(first, first + structure.count)
+        yield structure, call.leaves[here], leaves[here]
+        first = here.stop

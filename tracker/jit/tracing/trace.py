@@ -500,19 +500,15 @@ class _TracingRun:
 def _new_module_sources(known: frozenset[str]) -> list[Source]:
     """Sources in modules that the function was the first to import, and which may hold values of
     its trace. (Other threads may import meanwhile: we look at copies.)"""
+    compiler = ("tracker.jit.", "llvmlite.")  # which the thread that compiles may be importing
     new = [module for name, module in sys.modules.copy().items() if name not in known]
     return [
         ItemSource(ConstantKey(vars(module)), name, f"{module.__name__}.{name}")
         for module in new
-        if isinstance(module, types.ModuleType) and not _is_compiler(module)
+        if isinstance(module, types.ModuleType) and not module.__name__.startswith(compiler)
         for name, x in vars(module).copy().items()
         if type(x) is Tracked or (tree.children_of(x) is not None and contains_handle(x))
     ]
-
-
-def _is_compiler(module: types.ModuleType) -> bool:
-    """Whether a module is one that the thread which compiles may be importing."""
-    return module.__name__.startswith(("tracker.jit.", "llvmlite."))
 
 
 def _restore_changed_statics(given: Signature, leaves: Sequence[Any], known: PlainValues) -> str:
