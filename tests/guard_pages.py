@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy._core._multiarray_umath as _multiarray
 
-from tracker.jit.codegen import scratch_code
+from tracker.jit.codegen import prologue
 from tracker.jit.llvm import engine
 
 _capsule = ctypes.pythonapi.PyCapsule_New
@@ -186,7 +186,7 @@ def install() -> None:
         return load(code, names, symbols={**(symbols or {}), **others}, **rest)
 
     engine.load = guarded
-    scratch_code._ON_STACK = 0
+    prologue._ON_STACK = 0
     api = ctypes.cast(_pointer(_multiarray._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
     set_handler = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(api[_SET_HANDLER])
     set_handler(_capsule(module.address("guarded.handler"), _NAME, None))

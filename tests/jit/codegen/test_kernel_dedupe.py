@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tracker import gradient, jit
-from tracker.jit.codegen.kernel_dedupe import KernelText, deduplicate, redirect_calls
+from tracker.jit.codegen.kernel_modules import KernelText, deduplicate, redirect_calls
 
 HALF, TWO, PI = "0x3FE0000000000000", "0x4000000000000000", "0x400921FB54442D18"
 LOOP = """void {name}(ptr %p) {{

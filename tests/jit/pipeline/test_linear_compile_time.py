@@ -178,7 +178,7 @@ PRODUCTS = "matmul matmul_layout linalg_dtypes"
         (joined, 8, [X[:5] + k for k in range(48)], "inplace lower"),
         (apart, 8, (X * 0.01,), "repeat_detection"),
         (kept, 20, (X * 0.001,), PASSES),
-        (spans, 8, (LINE,), "kernel_dedupe write_chains inplace loop_nest plan_data plan"),
+        (spans, 8, (LINE,), "kernel_modules write_chains inplace loop_nest plan_data plan"),
         (gathered, 6, (X, *PLACES), "expand loop_body affine loop_order"),
         (factors, 4, FACTORS, "matmul lower"),
         (guarded, 30, (0.3,), f"{PASSES} expand"),

@@ -5,8 +5,8 @@ and guards (`unrolled.py`, over the values in registers of `registers.py`), and 
 and steps, level by level (`lower.py`). A kernel is a function of its own (`loop_nest.py`, its
 innermost code in `loop_body.py`, its reductions in `reductions.py`); loops, whiles and branches
 call bodies that are drivers, too (`control_flow.py`). The finished functions are deduplicated and
-divided into modules by their length (`kernel_dedupe.py`, `module_split.py`);
-the result is an `artifact.LoweredProgram`. For `f.profile`, `stopwatch.py` times the steps.
+divided into modules by their length (`kernel_modules.py`); the result is an
+`artifact.LoweredProgram`. For `f.profile`, `stopwatch.py` times the steps.
 
 Knows the plan (`schedule`), the emitter of scalar code (`scalar`) and the runtime's symbols. Never
 what a hand-written kernel does: a step of the plan emits itself.

@@ -21,11 +21,15 @@ import numpy as np
 from tracker.config import current
 from tracker.ir.graph import Eqn, Guard
 from tracker.jit.codegen.artifact import CALL_PATTERN, KernelModule, LoweredProgram
-from tracker.jit.codegen.journal_code import JournalCode
-from tracker.jit.codegen.kernel_dedupe import KernelText, deduplicate, redirect_calls
+from tracker.jit.codegen.kernel_modules import (
+    KernelText,
+    deduplicate,
+    kernel_modules,
+    redirect_calls,
+    routine_modules,
+)
 from tracker.jit.codegen.loop_nest import ThreadedKernel, kernel_text
-from tracker.jit.codegen.module_split import kernel_modules, routine_modules
-from tracker.jit.codegen.scratch_code import ScratchCode
+from tracker.jit.codegen.prologue import JournalCode, ScratchCode
 from tracker.jit.codegen.stopwatch import CLOCK, OUTSIDE, Stopwatch, has_steps
 from tracker.jit.codegen.stopwatch import DECLARATIONS as STOPWATCH_DECLARATIONS
 from tracker.jit.codegen.unrolled import UnrolledCode

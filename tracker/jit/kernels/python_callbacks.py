@@ -27,7 +27,7 @@ from tracker.ir.lowering import Host
 from tracker.ir.op import has_effect
 from tracker.ir.types import Bundle, Type
 from tracker.jit.abi import loader
-from tracker.jit.codegen import journal_code
+from tracker.jit.codegen import prologue
 from tracker.jit.guards.signature import NATIVE_DTYPES
 from tracker.jit.llvm import engine, object_cache
 from tracker.jit.llvm.function_writer import FunctionWriter
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 CALL = "tk.callback"
 _DECLARED = {
     f"declare i64 @{CALL}(ptr, ptr, ptr)",
-    f"declare ptr @{journal_code.OPEN}(ptr)",
-    f"declare void @{journal_code.CLOSE}(ptr, ptr, i64)",
+    f"declare ptr @{prologue.OPEN}(ptr)",
+    f"declare void @{prologue.CLOSE}(ptr, ptr, i64)",
     "@callback.begin = external global i8",
     "@callback.finish = external global i8",
 }
@@ -126,9 +126,7 @@ _HEADER_WORDS, _RECORD_WORDS = 3, 5  # words of a table's head, and of the recor
 
 def bound_callbacks(eqns: Sequence[Eqn]) -> tuple[dict[str, int], list[Any]]:
     """The addresses of the names in the texts of callbacks, and the objects to keep alive."""
-    addresses = {
-        name: _runtime().address(name) for name in (CALL, journal_code.OPEN, journal_code.CLOSE)
-    }
+    addresses = {name: _runtime().address(name) for name in (CALL, prologue.OPEN, prologue.CLOSE)}
     addresses.update({"callback.begin": id(_open_journal), "callback.finish": id(_close_journal)})
     keep: list[Any] = []
     for number, eqn in enumerate(eqns):
@@ -341,7 +339,7 @@ def _call_text() -> FunctionWriter:
 
 def _open_text() -> FunctionWriter:
     """Ask for a journal of what is drawn; null with an exception set."""
-    c = _function(journal_code.OPEN, "ptr %function", "ptr")
+    c = _function(prologue.OPEN, "ptr %function", "ptr")
     state = c.call("i32", "PyGILState_Ensure", [])
     arguments = ["ptr %function", "ptr null", "i64 0", "ptr null"]
     journal = c.call("ptr", "PyObject_Vectorcall", arguments)
@@ -352,7 +350,7 @@ def _open_text() -> FunctionWriter:
 
 def _close_text() -> FunctionWriter:
     """Close it, if there is one; an exception stays set."""
-    c = _function(journal_code.CLOSE, "ptr %function, ptr %cell, i64 %fails", "void")
+    c = _function(prologue.CLOSE, "ptr %function, ptr %cell, i64 %fails", "void")
     journal = c.load("%cell", kind="ptr")
     c.return_if(_is_null(c, journal), "")
     state = c.call("i32", "PyGILState_Ensure", [])

@@ -6,8 +6,7 @@ from pairwise import crossed
 
 import tracker
 from tracker.jit.codegen import lower
-from tracker.jit.codegen.kernel_dedupe import KernelText
-from tracker.jit.codegen.module_split import kernel_modules
+from tracker.jit.codegen.kernel_modules import KernelText, kernel_modules
 from tracker.jit.llvm import engine
 from tracker.jit.scalar.values import ModuleNeeds
 

@@ -1,7 +1,11 @@
-"""The prologue and epilogue of a plan that allocate and free its scratch memory.
+"""The prologue and the epilogues of a plan's function: its scratch memory, and the rollback log of
+random draws.
 
-Up to 4 KiB of scratch is on the stack, more comes from `PyMem_RawMalloc`, much from memory that is
-kept between calls (`jit/runtime/allocator.py`).
+- Up to 4 KiB of scratch is on the stack, more comes from `PyMem_RawMalloc`, much from memory that
+  is kept between calls (`jit/runtime/allocator.py`).
+- A plan with effects opens a log before the first of them, if a guard follows; at each exit the log
+  is closed, and the draws are rolled back if the guard failed, because another trace draws these
+  numbers again. The functions are in `jit/kernels/python_callbacks.py`.
 
 Invariant: another shape of a program that has loops gives the same text. So the plan itself
 compares the size with the stack limit, the size is a relocatable number
@@ -11,12 +15,15 @@ which the text would show.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tracker.jit.runtime import allocator
 from tracker.jit.scalar.values import ModuleNeeds
 from tracker.jit.schedule.buffer_allocation import ALIGNMENT
 
 _ON_STACK = 4096  # bytes; the stack buffer has this size in all cases
 _DECLARED = {"declare noalias ptr @tk.take(i64)", "declare void @tk.give(ptr, i64)"}
+OPEN, CLOSE = "tk.callback.begin", "tk.callback.finish"
 
 
 class ScratchCode:
@@ -64,3 +71,30 @@ class ScratchCode:
             f"  br label %{way}.given",
             f"{way}.given:",
         ]
+
+
+class JournalCode:
+    """The lines for a function whose first effect is before line `first_effect` (None: it has no
+    effects). Draws of bodies are in the log, too."""
+
+    def __init__(self, lines: list[str], first_effect: int | None) -> None:
+        fails = any("label %fail" in line for line in lines[first_effect:])
+        self.is_needed = first_effect is not None and fails
+        if first_effect is not None and fails:
+            lines[first_effect:first_effect] = [
+                f"  %journal.new = call ptr @{OPEN}(ptr @callback.begin)",
+                "  store ptr %journal.new, ptr %journal, align 8",
+            ]
+
+    @property
+    def allocation(self) -> Sequence[str]:
+        """The lines at the start of the function."""
+        if not self.is_needed:
+            return ()
+        return ("  %journal = alloca ptr, align 8", "  store ptr null, ptr %journal, align 8")
+
+    def close(self, fails: bool) -> Sequence[str]:
+        """The line at an exit of the function."""
+        if not self.is_needed:
+            return ()
+        return (f"  call void @{CLOSE}(ptr @callback.finish, ptr %journal, i64 {fails:d})",)
