@@ -24,7 +24,6 @@ import numpy as np
 from tracker.ir.graph import Atom, Const, Eqn, Function
 from tracker.ir.passes import slice_rules  # noqa: F401  (enters its rules)
 from tracker.ir.passes.manager import as_pass, with_body
-from tracker.ir.passes.matmul_layout import SHARED_LAYOUTS
 from tracker.ir.passes.memory_ssa import recurring_parts
 from tracker.ir.passes.rewriter import (
     Definitions,
@@ -39,7 +38,7 @@ from tracker.ir.passes.rewriter import (
 from tracker.ir.types import Type
 
 
-@as_pass(removes=(SHARED_LAYOUTS,))
+@as_pass()
 def simplify(function: Function) -> Function:
     """Apply the rules until none applies; unused equations are left to `dead_code`."""
     sweep = Definitions(recurring_parts(function))

@@ -17,7 +17,7 @@ from tracker.ir.passes.loops.batch import batch_loops
 from tracker.ir.passes.loops.prune_results import prune_loop_results
 from tracker.ir.passes.loops.rematerialize import rematerialize
 from tracker.ir.passes.matmul import rewrite_products
-from tracker.ir.passes.matmul_layout import share_transposes, sink_transposes
+from tracker.ir.passes.matmul_layout import sink_transposes
 from tracker.ir.passes.scatter import rewrite_scatters
 from tracker.ir.passes.simplify import simplify
 from tracker.ir.verify import verify
@@ -51,7 +51,6 @@ PASSES = (
     cleanup.dead_code,
     eliminate_dead_stores,
     cleanup.dead_code,
-    share_transposes,
     manager.Pass(
         "roll",
         _roll,
