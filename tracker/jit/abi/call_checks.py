@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,9 @@ from tracker.jit.guards.constants import BIT_COMPARED_CLASSES, ConstantKey, Stru
 from tracker.jit.guards.signature import (
     AliasLeaf,
     AppendOnlyLeaf,
+    ArrayFlags,
     ArrayLeaf,
+    Condition,
     ScalarLeaf,
     Signature,
     SignaturePath,
@@ -95,6 +97,26 @@ class ArgumentChecks:
             w.check(w.let(f"icmp ne ptr {self.targets[one]}, {self.targets[other]}"))
         for node, holder in self._holders:
             w.check(w.let(f"icmp ne ptr {self.targets[node]}, {self._load_holder(holder)}"))
+
+    def check_conditions(self, conditions: Iterable[Condition]) -> None:
+        """Check the conditions between leaves (`jit/guards/signature.py`)."""
+        w = self.w
+        for each in conditions:
+            if isinstance(each, ArrayFlags):
+                flags = w.load("i32", self.leaf_values[each.leaf], FLAGS)
+                w.check(w.equal("i32", w.let(f"and i32 {flags}, {each.mask}"), each.flags))
+                continue
+            found = [
+                self.leaf_values[at] if isinstance(at, int) else self.targets[at]
+                for at in each.members
+            ]
+            if len(found) == 2:
+                w.check(w.let(f"icmp ne ptr {found[0]}, {found[1]}"))
+                continue
+            table = w.alloca(f"[{len(found)} x ptr]")
+            for at, x in enumerate(found):
+                w.store("ptr", x, table, 8 * at)
+            w.check(w.let(f"call i1 @native.distinct(ptr {table}, i64 {len(found)})"))
 
     def _check_classes(self) -> None:
         """Class guards come first, because Python may run: no borrowed reference exists yet."""

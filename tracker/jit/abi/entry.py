@@ -25,7 +25,6 @@ import numpy as np
 
 from tracker.jit.abi.array_writes import ArrayWriteEmitter
 from tracker.jit.abi.call_checks import ArgumentChecks
-from tracker.jit.abi.condition_checks import emit_condition_checks
 from tracker.jit.abi.results import ResultBuilder
 from tracker.jit.abi.state_writes import StateWriteEmitter
 from tracker.jit.guards.conditions import condition_paths
@@ -95,7 +94,7 @@ def entry_text(
     )
     _check_errstate(w)
     inputs.check_arguments()
-    emit_condition_checks(w, outputs.conditions, inputs.leaf_values, inputs.targets)
+    inputs.check_conditions(outputs.conditions)
     capture_slot = signature.offsets[-1]
     for at, array in enumerate(captures):
         inputs.check_capture(array, capture_slot + at)

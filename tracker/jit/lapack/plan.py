@@ -1,4 +1,4 @@
-"""Routines in a plan: operands in memory, shared factors, scratch.
+"""Routines in a plan, and their calls in its driver: operands in memory, shared factors, scratch.
 
 Invariants: a routine reads contiguous matrices (or their transposes, of an operand that may be
 transposed); others are copied first. A matrix is factored once, however many equations need it or
@@ -15,9 +15,10 @@ import numpy as np
 from tracker.ir.graph import Atom, Eqn, Var
 from tracker.ir.lowering import Routine
 from tracker.ir.types import Type
-from tracker.jit.lapack.routine_calls import write_call
 from tracker.jit.lapack.routine_writer import MatrixKind
 from tracker.jit.lapack.routines import factored_words, kind_of, workspace_size
+from tracker.jit.llvm.function_writer import FunctionWriter
+from tracker.jit.scalar.values import ScalarValue
 from tracker.jit.schedule.plan_data import Unrolled, buffer_location
 from tracker.ops.shape.memory_order import c_strides
 from tracker.support.structs import record, replace
@@ -58,7 +59,43 @@ class RoutineCall:
     strides: tuple[tuple[int, ...], ...]
 
     def emit(self, driver: Driver) -> None:
-        write_call(driver, self)
+        """Call the routine; where it fails, the native call is abandoned."""
+        pointers = [_address(driver, operand) for operand in self.operands]
+        pointers.append(driver.pointer(self.out))
+        pointers.append("null" if self.work is None else driver.pointer(self.work))
+        name = self.kind.symbol(self.name)
+        driver.symbols.add(name)
+        sizes = [f"i64 {n}" for n in self.sizes]
+        types = ", ".join(["ptr"] * len(pointers) + ["i64"] * len(sizes))
+        driver.needs.intrinsics.add(f"declare i64 @{name}({types})")
+        if math.prod(self.batch) > 1:
+            name, sizes = self._emit_stack(driver, len(pointers), sizes), []
+        arguments = ", ".join([*(f"ptr {pointer}" for pointer in pointers), *sizes])
+        failed = driver.e.write(f"call i64 @{name}({arguments})")
+        driver.require(ScalarValue(driver.e.write(f"icmp eq i64 {failed}, 0"), np.dtype(np.bool_)))
+
+    def _emit_stack(self, driver: Driver, count: int, sizes: list[str]) -> str:
+        """A function that calls the routine for each matrix of a stack."""
+        pointers = [f"%p{i}" for i in range(count)]
+        parameters = [f"ptr {pointer}" for pointer in pointers]
+        c = FunctionWriter(f"stack{len(driver.bodies)}", parameters, result="i64", attributes="")
+        failed = c.variable(0)
+        strides = dict(zip(pointers, self.strides, strict=False))
+        with c.each_of_stack(self.batch, strides) as moved:
+            given = [f"ptr {pointer}" for pointer in (*moved, *pointers[len(moved) :])]
+            name = self.kind.symbol(self.name)
+            found = c.let(f"call i64 @{name}({', '.join([*given, *sizes])})")
+            c.set(failed, c.let(f"or i64 {c.get(failed)}, {found}"))
+        c.ret(c.get(failed))
+        driver.bodies.append(c.text())
+        return c.name
+
+
+def _address(driver: Driver, operand: RoutineOperand) -> str:
+    """The address of an operand; a number is put into memory first."""
+    if operand.place is None:
+        return driver.readable(operand.atom)
+    return driver.address(operand.place.buffer, operand.place.start)
 
 
 def plan_call(planner: Planner, eqn: Eqn) -> None:
