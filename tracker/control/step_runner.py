@@ -88,7 +88,7 @@ def run_natively(
     results = tuple([eqn.out for eqn in picks])
     function = Function("run", tuple(inputs), (), steps_and_picks, results, {body.name: body})
     name_variables(function)
-    found = _compile_body(function)(operands)
+    found = _compile_body(function, runs_once=True)(operands)
     return None if found is None else tuple(found)
 
 
@@ -133,7 +133,9 @@ def _function_names(function: Function) -> Iterator[str]:
         yield from _function_names(nested)
 
 
-def _compile_body(function: Function) -> Callable[[Sequence[Any]], Sequence[Any] | None]:
+def _compile_body(
+    function: Function, runs_once: bool = False
+) -> Callable[[Sequence[Any]], Sequence[Any] | None]:
     from tracker.jit import compile_values  # imports LLVM, so only here
 
-    return compile_values(replace(function))
+    return compile_values(replace(function), runs_once)

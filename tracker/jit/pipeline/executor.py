@@ -40,14 +40,19 @@ from tracker.tree import LEAF, Structure
 if TYPE_CHECKING:
     from tracker.jit.pipeline.meter import Meter
 
-_MAX_QUICK_OPERATIONS = 10**6  # of `compile_values`; a loop's turns count
+_MAX_QUICK_OPERATIONS = 10**6  # of `compile_values`, in a call; a loop's turns count
+_MAX_QUICK_OPERATIONS_ONCE = 10**8  # in the only call: optimising takes as long
 
 
-def compile_values(function: Function) -> Callable[[Sequence[Any]], tuple[Any, ...] | None]:
+def compile_values(
+    function: Function, runs_once: bool = False
+) -> Callable[[Sequence[Any]], tuple[Any, ...] | None]:
     """A function of a flat list of values; it gives None where a guard fails. It is compiled
-    quickly, unless it computes much at every call."""
-    level = QUICK if operation_count(function) < _MAX_QUICK_OPERATIONS else OPTIMISED
-    run = executor(Program(function), level=level).run
+    quickly, unless it computes much at every call, or very much in its only one."""
+    most = _MAX_QUICK_OPERATIONS_ONCE if runs_once else _MAX_QUICK_OPERATIONS
+    program = Program(function)
+    level = QUICK if operation_count(program.function) < most else OPTIMISED
+    run = executor(program, level=level).run
     assert run is not None
 
     def values(xs: Sequence[Any]) -> tuple[Any, ...] | None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Atom, Eqn, Function, Var, nested_functions
-from tracker.ir.lowering import Branch, Contract, Loop, Map, View, While
+from tracker.ir.lowering import Branch, Contract, Loop, Map, Scatter, View, While
 from tracker.ir.op import Op
 from tracker.jit.schedule.placement import MATH_COST, RECOMPUTE_LIMIT, Placement
 from tracker.jit.schedule.plan_data import Expression, is_in_memory
@@ -34,17 +34,34 @@ _MAX_MATH_DEPTH = 2  # transcendental functions of one another in a loop over ca
 _MIN_CHAIN_SIZE, _MAX_CHAIN_SIZE = 256, 1 << 17  # elements; more leave the cache
 
 
-def operation_count(function: Function) -> int:
-    """About how many elements a function computes; loops that end by a condition count once."""
-    return sum(map(_operations, function.eqns))
+def operation_count(function: Function, is_body: bool = False) -> int:
+    """About how many elements a function computes; loops that end by a condition count once. The
+    body of a loop writes parts of arrays in place."""
+    return sum([_operations(eqn, is_body) for eqn in function.eqns])
 
 
-def _operations(eqn: Eqn) -> int:
+def _operations(eqn: Eqn, is_body: bool) -> int:
     lower = eqn.op.lower
-    if not isinstance(lower, Loop | While | Branch):
-        return max(atom.type.size for atom in (eqn.out, *eqn.operands))
-    once = sum(map(operation_count, nested_functions((eqn,)).values()))
-    return once * eqn.params["length"] if isinstance(lower, Loop) else once
+    if isinstance(lower, Loop | While | Branch):
+        once = sum([operation_count(f, True) for f in nested_functions((eqn,)).values()])
+        return once * eqn.params["length"] if isinstance(lower, Loop) else once
+    if isinstance(lower, View | Scatter):
+        parts = _written_parts(eqn) if is_body else None
+        return eqn.out.type.size if parts is None else sum(part.type.size for part in parts)
+    return max(atom.type.size for atom in (eqn.out, *eqn.operands))
+
+
+def _written_parts(eqn: Eqn) -> list[Atom] | None:
+    """The operands that are written into a copy of another; None if there is no such copy."""
+    lower = eqn.op.lower
+    if isinstance(lower, Scatter):
+        return None if lower.base is None else [eqn.operands[lower.value]]
+    assert isinstance(lower, View)
+    types = [operand.type for operand in eqn.operands]
+    writes = None if lower.writes is None else lower.writes(*types, **eqn.params)
+    if writes is None or writes.base is None:
+        return None
+    return [eqn.operands[number] for number, _ in writes.parts]
 
 
 def is_math(eqn: Eqn | Value) -> bool:

@@ -171,11 +171,17 @@ def _declare_fill(name: str, function: Any, value: int) -> Any:
     )
 
 
+def _positions(shape: tuple[int, ...], axis: int) -> Any:
+    """The index of every element along an axis, as a row along it."""
+    rows = np.arange(shape[axis], dtype=np.intp)
+    return rows.reshape(-1, *(1,) * (len(shape) - 1 - axis))
+
+
 # Every element is its own index along an axis; used in expansions.
 iota = declare(
     "iota",
     infer=lambda *, shape, axis: Type(shape, np.dtype(np.intp)),
-    evaluate=lambda *, shape, axis: np.indices(shape)[axis],
+    evaluate=lambda *, shape, axis: np.broadcast_to(_positions(shape, axis), shape).copy(),
     jvp=[],
     vjp=[],
     lower=Iota(),
@@ -184,7 +190,7 @@ iota = declare(
 before = nondiff_op(
     "before",
     infer=lambda n, *, shape, axis: Type(shape, np.dtype(bool)),
-    evaluate=lambda n, *, shape, axis: np.indices(shape)[axis] < n,
+    evaluate=lambda n, *, shape, axis: np.broadcast_to(_positions(shape, axis) < n, shape).copy(),
     lower=Before(),
 )
 # Literals that differ per iteration of a rolled loop (see `ir/passes/loops/reroll.py`), or that
