@@ -474,7 +474,7 @@ def nested_loops(x):
 def impatient(monkeypatch):
     """Bodies are compiled by themselves after a few steps."""
     monkeypatch.setattr(step_runner, "_PROFILE_AFTER", 10)
-    monkeypatch.setattr(step_runner, "_COMPILE_AFTER", 50)
+    monkeypatch.setattr(step_runner, "_compile_cost", lambda body: 50)
     monkeypatch.setattr(step_runner, "_profiles", OrderedDict())
 
 

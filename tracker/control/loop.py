@@ -9,6 +9,7 @@ Start at `evaluate`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -69,10 +70,13 @@ def infer(count: Type, *operands: Type, **params: Any) -> Type:
 
 def evaluate(count: Any, *operands: Any, **params: Any) -> tuple[Any, ...]:
     p = LoopParams(**params)
-    if p.body.calls_python:
+    with _unmonitored(p.body):
         return _run(p, count, operands, params)
-    with calls_unmonitored():
-        return _run(p, count, operands, params)
+
+
+def _unmonitored(body: Function) -> AbstractContextManager[None]:
+    """A context to run a body in, and its derivatives: most call nothing of the user's."""
+    return nullcontext() if body.calls_python else calls_unmonitored()
 
 
 def _run(
@@ -148,7 +152,8 @@ def _vjp(
         if at not in p.keep
     }
     run = LoopRun(p.body, count, p.length, fixed, saved, undone, rows, p.reverse)
-    return [None, *record_reverse_loop(run, last, seeds, stacked, found, wanted[1:], times)]
+    with _unmonitored(p.body):
+        return [None, *record_reverse_loop(run, last, seeds, stacked, found, wanted[1:], times)]
 
 
 def _writes(p: LoopParams, at: int) -> tuple[Write, ...]:

@@ -1,8 +1,8 @@
 """Running the steps of a loop while it is traced: op by op, later by native code.
 
-Traces have real values, so a recorded loop also runs once. After `_COMPILE_AFTER` equations its
-body is compiled, and each further step costs one native call. A loop that is known to take many
-more is compiled as a whole (`run_natively`). Bodies of equal text share the compiled code, because
+Traces have real values, so a recorded loop also runs once. When NumPy has run as many equations as
+take the time of compiling the body (`_compile_cost`), it is compiled, and each further step costs
+one native call. A loop that is known to take more is compiled as a whole (`run_natively`). Bodies of equal text share the compiled code, because
 a nested loop is traced anew for each derivative and trace of the outer loop.
 
 Invariant: native code runs a step only if the body's guards hold; otherwise `replay` runs the step
@@ -25,8 +25,8 @@ from tracker.ops.declare.bundle import pick
 from tracker.support.structs import replace
 from tracker.tape.replay import replay
 
-_COMPILE_AFTER = 20_000  # equations of about 3 us: together they take as long as compiling
-_COMPILE_LOOP_AFTER = 60_000  # equations of all steps
+_COMPILE_COST = 5_000  # equations that NumPy runs, at 3 us each, while a small body is compiled,
+_COMPILE_COST_OF_EQUATION = 100  # and while one more equation of a body is
 _BYTES_PER_EQUATION = 1 << 13  # that NumPy copies in about this time: carries that steps write into
 _PROFILE_AFTER = 500  # equations before the body's text is looked up
 _CACHE_SIZE = 128  # bodies
@@ -63,7 +63,7 @@ def make_stepper(function: Function) -> Callable[[Sequence[Any]], Sequence[Any]]
             profile.equations_run += cost
             if (
                 profile.native is None
-                and profile.equations_run > _COMPILE_AFTER
+                and profile.equations_run > _compile_cost(function)
                 and not why_unavailable()
             ):
                 profile.native = _compile_body(function)
@@ -78,7 +78,8 @@ def run_natively(
     """The results of all steps of a counted loop, as one native call; None for a short loop, or
     where a guard fails."""
     written = sum(atom.type.nbytes for atom in body.outputs) // _BYTES_PER_EQUATION
-    if steps * (_equation_count(body) + written) < _COMPILE_LOOP_AFTER or why_unavailable():
+    count = steps * (_equation_count(body) + written)
+    if count < _compile_cost(body) or why_unavailable():
         return None
     inputs = [Var(type_of(x)) for x in operands]
     out = Var(op.infer(*(var.type for var in inputs), **params))
@@ -99,6 +100,16 @@ def _equation_count(body: Function) -> int:
         nested = eqn.params.get("body") if isinstance(eqn.op.lower, Loop) else None
         total += 1 if nested is None else eqn.params["length"] * _equation_count(nested)
     return total
+
+
+def _compile_cost(body: Function) -> int:
+    """How many equations NumPy runs in the time of compiling a body."""
+    return _COMPILE_COST + _COMPILE_COST_OF_EQUATION * _text_length(body)
+
+
+def _text_length(function: Function) -> int:
+    """The equations of a function and of the functions nested in it, each once."""
+    return len(function.body) + sum(map(_text_length, function.functions.values()))
 
 
 def _replay_and_count(

@@ -39,27 +39,31 @@ from tracker.ops.linalg.matmul import matmul
 from tracker.ops.reduce.reduce import sum_
 from tracker.ops.shape.create import before, iota, to_discrete
 from tracker.tape.loop_index import Affine, Places, TurnIndex
-from tracker.tape.record import wrap
+from tracker.tape.record import apply, wrap
 from tracker.tape.value import NO_PARAMS, Value
 
 if TYPE_CHECKING:
     from tracker.control.python_loops.turn_body import TurnBody
 
 _MAX_MASKED = 1 << 14  # elements; beyond, products of parts are faster than a short trace
+_MAX_PRODUCT = 1 << 24  # elements of a product of the rows of all turns,
+_MAX_WASTE = 3  # of which one in so many is needed
 _INT = np.dtype(np.intp)
 _LINEAR = (add, subtract, negative, positive)  # of zeros they make zeros
 
 
 class GrowingValues:
     """What is known of growing values: their `spans`, whether they are zero outside, and whether
-    they are parts of arrays (`are_parts`), which may be anything there. `loops`: the spans of what
-    loops stack that take a number of turns that moves."""
+    they are parts of arrays (`are_parts`), which may be anything there. `wholes`: the arrays, the
+    same in all turns, that such parts are parts of. `loops`: the spans of what loops stack that
+    take a number of turns that moves."""
 
     def __init__(self, body: TurnBody) -> None:
         self.body = body
         self.spans: dict[Value, Spans] = {}
         self.are_zero: set[Value] = set()
         self.are_parts: set[Value] = set()
+        self.wholes: dict[Value, Value] = {}
         self.filled: dict[tuple[Value, int], Value] = {}
         self.loops: dict[Value, Span] = {}
         self.numbers: dict[Affine, Any] = {}
@@ -175,9 +179,9 @@ class GrowingValues:
         if any(p is not None and p.start.factor(self.body.variable) for p in whole):
             made = self.body.row(base, TurnIndex.of((), whole), part_aval(base.aval, whole))
         elif is_everything(whole, shape):
-            made = base
+            made = self.wholes[value] = base
         else:
-            made = read_places(wrap(base), whole)._value
+            made = self.wholes[value] = read_places(wrap(base), whole)._value
         return self.with_spans(value, spans_of_places(places), made)
 
     def _written_before(self, base: Value, places: Places) -> Value:
@@ -402,6 +406,9 @@ class GrowingValues:
         left, right = np.ndim(_aval(a)), np.ndim(_aval(b))
         if max(left, right) > 2:
             raise NotRollable("a product of stacks of slices whose extents move")
+        row = self._row_of_product(value, a, b)
+        if row is not None:
+            return row
         of_a = self.spans_of(a) or (None,) * left
         of_b = self.spans_of(b) or (None,) * right
         xs = [self._aligned(a, of_a, left, 0), self._aligned(b, (of_a[-1], *of_b[1:]), right, 0)]
@@ -413,6 +420,32 @@ class GrowingValues:
             return self._written(value, (), (), sum_, (terms,), {"axis": (0,), "keepdims": False})
         spans = (*of_a[:-1], *of_b[1:])
         return self._written(value, spans, (*m, *n), matmul, tuple(xs), value.params)
+
+    def _row_of_product(self, value: Value, a: Any, b: Any) -> Value | None:
+        """A row times a part of a matrix that is the same in all turns: one product of all rows,
+        before the loop. None if it is another product, or too large."""
+        row, part, inner = (a, b, 0) if b in self.wholes else (b, a, 1)
+        stack, whole = self.body.stack_of(row), self.wholes.get(part)
+        if stack is None or whole is None or (np.ndim(row.aval), np.ndim(whole.aval)) != (1, 2):
+            return None
+        span = self.spans[part][1 - inner]
+        if span is None or self.spans[part][inner] is not None:
+            return None
+        size = self.body.count * span.extent
+        if size > min(_MAX_PRODUCT, _MAX_WASTE * self._total_width(span)):
+            return None
+        matrix = wrap(whole) if inner == 0 else np.transpose(wrap(whole))
+        product = apply(matmul, (stack, matrix))
+        made = self.body.row_input(product, np.zeros(span.extent, value.aval.dtype))
+        return self.with_spans(value, (span,), made)
+
+    def _total_width(self, span: Span) -> int:
+        """The positions in a span, over all turns; 0 if an outer loop says how many."""
+        variable, width = self.body.variable, span.width
+        if self.body.counts.terms or width.at_start(variable).terms:
+            return 0
+        last = width.const + width.factor(variable) * (self.body.count - 1)
+        return self.body.count * (width.const + last) // 2
 
     def _write_loop(self, value: Value) -> Value:
         """Write a loop whose number of turns moves: with room for the most turns."""

@@ -310,6 +310,12 @@ class TurnBody:
             self.stacks[made] = stack
         return made
 
+    def stack_of(self, value: Any) -> Any:
+        """What all turns have for a value of the turn that is an input with one element per turn;
+        None for any other value."""
+        made = self.substitutes.get(value) if type(value) is Value else None
+        return self.rows[self.row_inputs.index(made)] if made in self.row_inputs else None
+
     def output(self, value: Any) -> int:
         """Stack a value of each turn; returns the number of the output."""
         self.outputs.append(value)
@@ -326,9 +332,18 @@ class TurnBody:
             self.turn.tracer.turns[-1].growing.add(total._value)  # the extent of what is stacked
         return total
 
+    def _drop_unread_rows(self) -> None:
+        """Forget the rows from which only other rows were computed."""
+        read = {o for value, _, _ in self.equations for o in value.operands if type(o) is Value}
+        read.update(x for x in (*self.ends, *self.outputs) if type(x) is Value)
+        pairs = zip(self.row_inputs, self.rows, strict=True)
+        kept = [(made, stack) for made, stack in pairs if made in read]
+        self.row_inputs, self.rows = [made for made, _ in kept], [stack for _, stack in kept]
+
     def _record(self) -> Any:
         """Record the loop; returns a function from a carried input, or the number of an output, to
         its result."""
+        self._drop_unread_rows()
         tracer = Tracer(1)
         tracer.recording.equations = self.equations
         tracer.recording.plain_arrays = self.turn.tracer.recording.plain_arrays

@@ -27,11 +27,11 @@ _MAX_IN_REGISTERS = 64  # elements; a smaller view is updated in registers
 _MAX_UPDATES = 4  # of a view, that are made in its array instead
 
 
-@rule("getitem")
+@rule("getitem", "embed")
 def full_slice(eqn: Eqn, defs: Definitions) -> Atom | None:
-    """x[:, :] -> x, for an index of one full slice per axis."""
+    """x[:, :] -> x, for an index of one full slice per axis; and the same for x embedded there."""
     x, index = eqn.operands[0], eqn.params.get("index")
-    shape = x.type.shape
+    shape = eqn.params.get("shape", x.type.shape)
     if not isinstance(index, tuple) or len(index) != len(shape):
         return None
     for part, extent in zip(index, shape, strict=True):
