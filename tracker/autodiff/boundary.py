@@ -34,7 +34,7 @@ from tracker.tape.reachability import counted_as_live, depends_on_live_leaf, is_
 from tracker.tape.record import apply, aval_of, value_of, wrap
 from tracker.tape.tracer import active_tracers, close_leaf, current_tracer, require_no_alias
 from tracker.tape.tracked import Tracked
-from tracker.tape.value import CLOSED, Value, leaf, new_epoch
+from tracker.tape.value import CLOSED, Value, is_lazy_copy, leaf, new_epoch
 
 
 class LiftedArguments:
@@ -114,9 +114,7 @@ class LiftedArguments:
             if isinstance(array, Tracked):
                 require_no_alias(value_of(array))
             for another, _, their in self.arrays:
-                if another is not tracked and (
-                    their is array or np.may_share_memory(plain_data(array), plain_data(their))
-                ):
+                if another is not tracked and (their is array or _may_overlap(array, their)):
                     raise UnsupportedError(
                         message(
                             "the function writes into an argument that shares memory with another "
@@ -166,6 +164,13 @@ def _unflatten_or_none(structure: tree.Structure, entries: Iterator[Any], origin
         for s, o in zip(structure.children, originals, strict=True)
     ]
     return tree.rebuild(structure.cls, structure.names, kids, original)
+
+
+def _may_overlap(a: Any, b: Any) -> bool:
+    """Whether two arrays may share memory; a copy that is yet to be made shares none."""
+    if any(isinstance(x, Tracked) and is_lazy_copy(value_of(x)) for x in (a, b)):
+        return False
+    return np.may_share_memory(plain_data(a), plain_data(b))
 
 
 def _match_writeable(copy: Any, x: Any) -> Any:
