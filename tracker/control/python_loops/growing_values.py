@@ -265,13 +265,15 @@ class GrowingValues:
         shape = np.shape(base.aval)
         if base in self.spans:
             raise NotRollable("a part of a slice whose extent moves is written")
+        if rewrites_itself(value):
+            return self.body.read(base)
         places = places_of(value.params["index"], shape)
         whole = whole_places(places)
         array = self.body.read(self._before_same(base, places))
         spans = spans_of_places(places)
         given = self.body.read(part)
         if any(spans) or self.spans_of(part):
-            given = self.merged(spans, part, self.read_at(array, whole))
+            given = self.merged(spans, value, self.read_at(array, whole))
         return self.write_at(array, given, whole)
 
     def _before_same(self, base: Value, places: Places) -> Value:
@@ -284,13 +286,18 @@ class GrowingValues:
             base = base.operands[0]
         return base
 
-    def merged(self, spans: Spans, part: Any, old: Value) -> Value:
-        """A part of an array of the body, in which a value of the turn is written within spans."""
-        ndim = len(spans)
-        given = self._aligned(part, spans, ndim)
-        return self.body.emit(
-            where, (self.mask(spans, old.aval.shape), given, old), NO_PARAMS, old.aval
+    def merged(self, spans: Spans, value: Value, old: Value) -> Value:
+        """A part of an array of the body, in which a write of the turn writes within spans."""
+        part = value.operands[1]
+        op, term = _update(value) or (None, part)
+        given = self._aligned(term, spans, len(spans))
+        kept: Any = old
+        if op is not None:  # what this is added to, or taken from, stays
+            kept = old.aval.dtype.type(-0.0 if op is add else 0.0)
+        given = self.body.emit(
+            where, (self.mask(spans, old.aval.shape), given, kept), NO_PARAMS, old.aval
         )
+        return given if op is None else self.body.emit(op, (old, given), NO_PARAMS, old.aval)
 
     # Other ops
 
@@ -509,6 +516,39 @@ class GrowingValues:
             self.spans[value] = spans
         aval = np.zeros(shape, np.result_type(value.aval))[()]
         return self.body.emit(op, operands, params, aval)
+
+
+def rewrites_itself(value: Value) -> bool:
+    """Whether a write puts what is there already: the last step of `x[i] += y`."""
+    base, part = value.operands
+    if type(part) is not Value:
+        return False
+    is_read = part.op is getitem and part.operands[0] is base
+    return (is_read and _is_same_place(part, value)) or (
+        base.op is put and base.operands[1] is part and _is_same_place(base, value)
+    )
+
+
+def _update(value: Value) -> tuple[Any, Any] | None:
+    """The op and the term of a write of `part + term`, or `part - term`, into this very part."""
+    base, part = value.operands
+    if type(part) is not Value or part.op not in (add, subtract) or part.params:
+        return None
+    dtype = base.aval.dtype
+    if part.aval.dtype != dtype or dtype.kind not in "fc":
+        return None
+    pairs = (part.operands, part.operands[::-1])
+    for read, term in pairs if part.op is add else pairs[:1]:
+        is_read = type(read) is Value and read.op is getitem and read.operands[0] is base
+        if is_read and _is_same_place(read, value):
+            return part.op, term
+    return None
+
+
+def _is_same_place(a: Value, b: Value) -> bool:
+    """Whether two reads or writes of versions of an array are at the same places."""
+    x, y = [places_of(each.params["index"], np.shape(each.operands[0].aval)) for each in (a, b)]
+    return x == y
 
 
 def _aval(x: Any) -> Any:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tracker.control.python_loops.growing_values import rewrites_itself
 from tracker.control.python_loops.places import (
     NotRollable,
     fixed_width,
@@ -326,13 +327,15 @@ class _Window:
         return self.body.emit(getitem, (line,), {"index": inside}, aval)
 
     def write(self, access: _Access, part: Any) -> None:
+        if rewrites_itself(access.value):
+            return
         offset, growing = self.offsets[access.value], self.body.growing
         line = self.lines[offset]
         aval = line.aval if type(line) is Value else line
         spans = spans_of_places(access.places)
         value = self.body.read(part)
         if any(spans) or growing.spans_of(part):
-            value = growing.merged(spans, part, self._part(access.value))
+            value = growing.merged(spans, access.value, self._part(access.value))
         if self.is_all[access.value]:
             if type(value) is not Value and not self.line_shape:
                 value = aval.dtype.type(value)

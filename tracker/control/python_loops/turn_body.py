@@ -332,18 +332,26 @@ class TurnBody:
             self.turn.tracer.turns[-1].growing.add(total._value)  # the extent of what is stacked
         return total
 
-    def _drop_unread_rows(self) -> None:
-        """Forget the rows from which only other rows were computed."""
-        read = {o for value, _, _ in self.equations for o in value.operands if type(o) is Value}
-        read.update(x for x in (*self.ends, *self.outputs) if type(x) is Value)
-        pairs = zip(self.row_inputs, self.rows, strict=True)
-        kept = [(made, stack) for made, stack in pairs if made in read]
-        self.row_inputs, self.rows = [made for made, _ in kept], [stack for _, stack in kept]
+    def _drop_unread(self) -> None:
+        """Forget equations and rows that nothing reads: others were computed from them."""
+        read = {x for x in (*self.ends, *self.outputs) if type(x) is Value}
+        kept: list[int] = []
+        for at in reversed(range(len(self.equations))):
+            made = self.equations[at][0]
+            if made in read:
+                kept.append(at)
+                read.update(o for o in made.operands if type(o) is Value)
+        kept.reverse()
+        self.equations = [self.equations[at] for at in kept]
+        self.positions = [self.positions[at] for at in kept]
+        rows = [at for at, made in enumerate(self.row_inputs) if made in read]
+        self.row_inputs = [self.row_inputs[at] for at in rows]
+        self.rows = [self.rows[at] for at in rows]
 
     def _record(self) -> Any:
         """Record the loop; returns a function from a carried input, or the number of an output, to
         its result."""
-        self._drop_unread_rows()
+        self._drop_unread()
         tracer = Tracer(1)
         tracer.recording.equations = self.equations
         tracer.recording.plain_arrays = self.turn.tracer.recording.plain_arrays

@@ -279,6 +279,18 @@ def where_constant(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
 # ------------------------------------------------------------------------- shapes and splats
 
 
+@rule("where")
+def where_of_where(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """where(c, where(c, a, _), b) -> where(c, a, b), and the same for the other side."""
+    condition, *sides = eqn.operands
+    for at, side in enumerate(sides):
+        inner = defs.definition(side, "where")
+        if inner is not None and inner.operands[0] is condition:
+            sides[at] = inner.operands[1 + at]
+            return rewrite_as(eqn, "where", (condition, *sides))
+    return None
+
+
 @rule("reshape", "astype", "to_discrete", "broadcast_to")
 def same_type(eqn: Eqn, defs: Definitions) -> Atom | None:
     """A change to the shape and dtype that x has -> x."""
