@@ -58,6 +58,7 @@ PASSES = (
         establishes=(loop_limits.ROLLED,),
     ),
     batch_loops,
+    cleanup.common_subexpressions,  # of a loop's body and what is around it
     contract_products,
     cleanup.dead_code,
     sink_transposes,

@@ -1,4 +1,4 @@
-"""Loops that carry at most sums, as their bodies on all rows at once.
+"""Loops that carry at most sums, and what never changes, as their bodies on all rows at once.
 
 That is one loop nest, or one matrix product, instead of many: a convolution that is written as
 loops multiplies a slice by the weights and adds up, at each position, which is a row of a product
@@ -72,13 +72,15 @@ def _batch_loop(new: BodyWriter, loop: Eqn) -> list[Atom] | None:
     count, *operands = loop.operands
     is_constant = isinstance(count, Const) and count.value == length
     terms = _terms(body, consts, carries)
-    if terms is None or keep or not is_constant or not _is_worthwhile(body, terms, length, consts):
+    if terms is None or keep or not is_constant:
+        return None
+    if not _is_worthwhile(body, terms, length, consts + carries):
         return None
     batch = _BatchWriter(length)
     batch.where = new.where
     for at, (inner, outer) in enumerate(zip(body.inputs, operands, strict=True)):
-        (batch.fixed if at < consts else batch.rows)[inner] = outer
-    totals = {*body.outputs[:carries]}
+        (batch.fixed if at < consts + carries else batch.rows)[inner] = outer
+    totals = {out for out, term in zip(body.outputs, terms, strict=False) if term is not None}
     for step in body.body:
         if isinstance(step, Eqn) and step.out in totals:
             continue
@@ -86,6 +88,9 @@ def _batch_loop(new: BodyWriter, loop: Eqn) -> list[Atom] | None:
             return None
     results: list[Atom] = []
     for start, term in zip(operands[consts:], terms, strict=False):
+        if term is None:
+            results.append(start)
+            continue
         total = batch.emit("sum", batch.row(term, batch), axis=(0,), keepdims=False)
         results.append(batch.emit("add", start, total))
     results += [batch.row(atom, batch) for atom in body.outputs[carries:]]
@@ -93,11 +98,15 @@ def _batch_loop(new: BodyWriter, loop: Eqn) -> list[Atom] | None:
     return results
 
 
-def _terms(body: Function, consts: int, carries: int) -> list[Atom] | None:
-    """What a step adds to each carry; None if a step does anything else with one."""
+def _terms(body: Function, consts: int, carries: int) -> list[Atom | None] | None:
+    """What a step adds to each carry, None to one that stays; None if a step does anything else
+    with one."""
     defined = {eqn.out: eqn for eqn in body.eqns}
-    terms = []
+    terms: list[Atom | None] = []
     for carry, out in zip(body.inputs[consts : consts + carries], body.outputs, strict=False):
+        if out is carry:
+            terms.append(None)
+            continue
         eqn = defined.get(out) if isinstance(out, Var) else None
         if eqn is None or eqn.op.name != "add" or carry not in eqn.operands:
             return None
@@ -109,19 +118,19 @@ def _terms(body: Function, consts: int, carries: int) -> list[Atom] | None:
     return terms
 
 
-def _is_worthwhile(body: Function, terms: list[Atom], length: int, consts: int) -> bool:
-    """Whether all rows stay in the cache; or a sum is a matrix product, of which the rows' factors
-    broadcast."""
+def _is_worthwhile(body: Function, terms: list[Atom | None], length: int, rows: int) -> bool:
+    """Whether all rows (the inputs from number `rows` on) stay in the cache; or a sum is a matrix
+    product, of which the rows' factors broadcast."""
     if any(isinstance(eqn.out.type, Bundle) for eqn in body.eqns):
         return False
     if length * sum(eqn.out.type.size for eqn in body.eqns) <= _CACHED_SIZE:
         return True
-    moving: set[Atom] = {*body.inputs[consts:]}
+    moving: set[Atom] = {*body.inputs[rows:]}
     products: set[Atom] = set()
     for eqn in body.eqns:
-        rows = [operand for operand in eqn.operands if operand in moving]
-        moving |= {eqn.out} if rows else set()
-        if eqn.op.name == "multiply" and all(o.type.size < eqn.out.type.size for o in rows):
+        factors = [operand for operand in eqn.operands if operand in moving]
+        moving |= {eqn.out} if factors else set()
+        if eqn.op.name == "multiply" and all(o.type.size < eqn.out.type.size for o in factors):
             products.add(eqn.out)
     sums = [eqn.operands[0] for eqn in body.eqns if eqn.op.name == "sum"]
     return any(term in products for term in (*sums, *terms))
@@ -149,13 +158,13 @@ class _BatchWriter(BodyWriter):
 
     def write(self, eqn: Eqn) -> bool:
         """Write an equation; False if there is no rule, or the result is too large."""
-        if may_bail_out(eqn) or has_side_effects(eqn):
+        if has_side_effects(eqn):
             return False
         if not any(operand in self.rows for operand in eqn.operands):
             operands = [self.fixed.get(o, o) for o in eqn.operands]
             self.fixed[eqn.out] = self.emit(eqn.op.name, *operands, **eqn.params)
             return True
-        if self.length * eqn.out.type.size > _MAX_SIZE:
+        if may_bail_out(eqn) or self.length * eqn.out.type.size > _MAX_SIZE:
             return False
         params = self._batched_params(eqn)
         if params is None:
