@@ -102,6 +102,44 @@ def what_is_masked_has_no_effect(m, x):
     return s
 
 
+@program(True, M)
+def products_of_all_columns(m):
+    """A covariance: the products are those of one matrix product, before the loop."""
+    m = m - np.mean(m, axis=0)
+    c = np.zeros((12, 12))
+    for i in range(12):
+        c[i:, i] = c[i, i:] = m[:, i] @ m[:, i:] / 11.0
+    return c
+
+
+@program(True, M, M[::-1] + 0.3)
+def products_of_rows_on_either_side(a, b):
+    s = np.zeros(12)
+    for i in range(11, 0, -1):
+        s[:i] += a[:i] @ b[i]
+        s[i:] -= np.exp(b[i] @ a[:, i:] / 20)
+    return s
+
+
+@program(True, np.where(np.tri(12, 12, -1) > 0, np.nan, M), M)
+def products_of_what_is_no_number_below_the_diagonal(a, b):
+    s = np.zeros(12)
+    for i in range(12):
+        s[i:] += b[i] @ b[:, i:]
+        s[i:] += a[i, i:]
+    return s
+
+
+@program(True, M, X)
+def updates_that_add_and_take_away(m, x):
+    for i in range(1, 12):
+        m[i, :i] += x[i] * x[:i]
+        m[i, :i] = x[:i] - m[i, :i]
+        m[i, i:] -= 0.5
+        m[:i, 3] = m[0, :i] + m[:i, 3]
+    return m
+
+
 @program(None, M, X)
 def broadcasts_a_slice_of_one_element(m, x):
     for i in range(1, 8):

@@ -2,8 +2,9 @@
 
 Traces have real values, so a recorded loop also runs once. When NumPy has run as many equations as
 take the time of compiling the body (`_compile_cost`), it is compiled, and each further step costs
-one native call. A loop that is known to take more is compiled as a whole (`run_natively`). Bodies of equal text share the compiled code, because
-a nested loop is traced anew for each derivative and trace of the outer loop.
+one native call. A loop that is known to take more is compiled as a whole (`run_natively`). Bodies
+of equal text share the compiled code, because a nested loop is traced anew for each derivative and
+trace of the outer loop.
 
 Invariant: native code runs a step only if the body's guards hold; otherwise `replay` runs the step
 and raises `ReplayDiverged`.

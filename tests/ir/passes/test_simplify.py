@@ -81,6 +81,9 @@ where_constant
     r: f64[3] = where b x x -> x
     r: f64[3] = where False x s -> r: f64[3] = broadcast_to s {shape=(3,)}
     r: f64[3] = where False x 2.0 -> r: f64[3] = broadcast_to f64(2.0) {shape=(3,)}
+where_of_where
+    v: f64[3] = where b x y; r: f64[3] = where b v s -> r: f64[3] = where b x s
+    v: f64[3] = where b x y; r: f64[3] = where b s v -> r: f64[3] = where b s y
 same_type
     r: f64[3] = reshape x {shape=(3,)} -> x
     r: f64[3] = astype x {dtype=f64} -> x
@@ -127,6 +130,7 @@ view_of_splat
         add x c -> r: f64[3] = add x s
 full_slice
     r: f64[3] = getitem x {index=(slice(0, 3, 1),)} -> x
+    r: f64[3] = embed x {index=(slice(0, 3, 1),), shape=(3,)} -> x
 forward_store
     a: f64[3] = put x s {index=(1,)}; r: f64[] = getitem a {index=(1,)} -> s
     a: f64[3] = put x s {index=(1,)}; r: f64[2] = getitem a {index=(slice(0, 3, 2),)} -> r:

@@ -3,8 +3,8 @@
     sum (x: [n,k,1]) * (w: [k,m]) over k     ->    x.reshape(n, k) @ w
 
 NumPy code without `einsum` writes contractions this way, and so do convolutions whose loops are
-batched. Views of axes of one element, transposes, and further sums may stand between the product
-and the last sum.
+batched. Views of axes of one element, transposes, added zeros, and further sums may stand between
+the product and the last sum.
 
 Invariants: types stay; linear in the equations, as no value is looked through twice; results differ
 by the order of sums, and float32 is added up in float32, which BLAS does, too.
@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from tracker.ir.graph import Atom, Eqn, Function, Var
+from tracker.ir.graph import Atom, Const, Eqn, Function, Var
 from tracker.ir.passes.manager import BodyWriter, as_pass, with_body
 from tracker.support.structs import record
 
@@ -34,7 +34,7 @@ def contract_products(function: Function) -> Function:
     new = BodyWriter()
     changed = False
     for step in function.body:
-        if isinstance(step, Eqn) and step.op.name == "sum" and not step.params["keepdims"]:
+        if isinstance(step, Eqn) and step.op.name == "sum":
             found = _find_contraction(step, defined, uses)
             new.where = step.where
             if found is not None and found.emit(new, step.out):
@@ -108,6 +108,7 @@ def _find_contraction(
         if step is None or source.type.dtype != dtype or dtype.char not in _DTYPES:
             return None
         kept = tuple(None if at is None else step[at] for at in kept)
+        source = _without_added_zero(source, defined, uses)
         if not isinstance(source, Var) or source not in defined or uses[source] != 1:
             return None
         eqn = defined[source]
@@ -120,12 +121,28 @@ def _find_contraction(
             return _Contraction(x, y, source.type.shape, kept)
 
 
+def _without_added_zero(atom: Atom, defined: dict[Var, Eqn], uses: Counter[Atom]) -> Atom:
+    """x of `x + 0.0`, or the atom itself: where sums start makes no difference to a product."""
+    eqn = defined.get(atom) if isinstance(atom, Var) and uses[atom] == 1 else None
+    if eqn is not None and eqn.op.name == "add":
+        for zeros, x in (eqn.operands, eqn.operands[::-1]):
+            made = defined.get(zeros) if isinstance(zeros, Var) else None
+            if made is not None and made.op.name == "broadcast_to":
+                (zeros,) = made.operands
+            if isinstance(zeros, Const) and zeros.value == 0 and x.type == atom.type:
+                return x
+    return atom
+
+
 def _positions_before(eqn: Eqn, kept: set[int]) -> list[int | None] | None:
     """For each axis of a result that of the operand which it is (None: one of one element); None if
     the equation is no sum, or no view of this kind."""
     shape, params = eqn.operands[0].type.shape if eqn.operands else (), eqn.params
-    if eqn.op.name == "sum" and not params["keepdims"]:
-        return [axis for axis in range(len(shape)) if axis not in params["axis"]]
+    if eqn.op.name == "sum":
+        axes = params["axis"]
+        if params["keepdims"]:
+            return [None if axis in axes else axis for axis in range(len(shape))]
+        return [axis for axis in range(len(shape)) if axis not in axes]
     if eqn.op.name == "transpose":
         return list(params["axes"])
     if eqn.op.name == "reshape":

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from compare import agree, compiled, loops, optimised
 
+from tracker import gradient, scan
+
 pytestmark = pytest.mark.usefixtures("eager_to_roll")
 RNG = np.random.default_rng(0)
 
@@ -149,6 +151,19 @@ def test_small_loops_are_batched(monkeypatch):
         compiled(counted, SIGNAL, 0 * TAPS)
 
 
+def test_what_a_loop_carries_and_never_changes():
+    """The cotangent of a sum is the same in all steps."""
+
+    def summed(x, w):
+        return scan(lambda total, row: (total + np.sin(row) * w[0], row), np.zeros(10), x)[0]
+
+    def slope(x, w):
+        return gradient(lambda x: np.sum(np.cos(summed(x, w))), x)[0]
+
+    assert not loops(optimised(slope, SIGNAL, TAPS))
+    agree(lambda *a: np.sum(slope(*a) ** 2), SIGNAL, TAPS)
+
+
 def test_loops_over_much_data_stay(monkeypatch):
     monkeypatch.setattr("tracker.ir.passes.loops.batch._MAX_SIZE", 1000)
     assert loops(optimised(filtered, SIGNAL, TAPS))
@@ -166,6 +181,12 @@ def summed_twice(a, b):
     return np.sum(each[::-1], axis=0)
 
 
+def summed_from_zero(a, b):
+    """As the pullbacks of nested loops sum: each inner one starts with zeros."""
+    each = np.sum(a.reshape(5, 6, 20, 1) * b.reshape(5, 6, 1, 25), axis=1, keepdims=True)
+    return np.sum(np.zeros((5, 1, 20, 25)) + each, axis=(0, 1))
+
+
 @pytest.mark.parametrize(
     ("f", "args", "count"),
     [
@@ -175,7 +196,8 @@ def summed_twice(a, b):
         (lambda a, b: np.sum(a[:, None] * b.T, axis=-1), (A, B), 1),
         (lambda a, b: np.sum(b.T[:, None] * a, axis=2), (A, B), 1),
         (summed_twice, (A, normal(30, 25)), 1),
-        (lambda a, b: np.sum(a[:, :, None] * b, axis=1, keepdims=True), (A, B), 0),
+        (summed_from_zero, (A, normal(30, 25)), 1),
+        (lambda a, b: np.sum(a[:, :, None] * b, axis=1, keepdims=True), (A, B), 1),
         (lambda a, b: np.sum(a[:, :, None] * b, axis=0), (A, B), 0),  # a column's sum times a row
         (lambda a, b: np.sum(a[:, :, None] * b[:, :3], axis=1), (A, B), 0),  # narrow
         (lambda a, b: np.sum(a[:3, :, None] * b, axis=1), (A, B), 0),

@@ -1,0 +1,99 @@
+"""Loops over triangles, drawn: jitted as plain, and gradients as eager ones and as differences."""
+
+import linecache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tracker
+from tracker.control.python_loops import iterator
+
+N = 9
+RNG = np.random.default_rng(3)
+SQUARE, OTHER, VECTOR = (RNG.uniform(0.5, 1.5, shape) for shape in ((N, N), (N, N), N))
+
+RANGES = [f"range({N})", f"range(1, {N})", f"range({N} - 1, -1, -1)", f"range({N} - 2, 0, -1)"]
+RANGES += [f"range(0, {N}, 2)", f"range({N} - 1, 0, -2)"]
+PARTS = [":i", ": i + 1", "i:", "i + 1 :", f"{N} - i :", "1:i"]
+VALUES = [
+    "x[{p}] * 0.3",
+    "a[i, {p}] * x[i]",
+    "np.sin(a[{p}, i])",
+    "b[i] @ b[:, {p}] / 9",
+    "b[{p}] @ b[i] / 9",
+    "x @ b[:, {p}] / 9",
+    "np.sum(x[{p}]) / 9",
+    "x[{p}] @ b[{p}, i] / 9",
+    "0.25",
+]
+PLACES = ["a[i, {p}]", "a[{p}, i]", "y[{p}]", "a[0, {p}]"]
+WRITES = ["=", "+=", "-=", "*="]
+
+
+@st.composite
+def loops(draw):
+    """The text of a function of a, b and x with a loop over a triangle."""
+    lines = ["def drawn(a, b, x):", f"    y, s = np.ones({N}), 0.0"]
+    lines.append(f"    for i in {draw(st.sampled_from(RANGES))}:")
+    if draw(st.booleans()):
+        lines.append("        s = s * 0.5 + np.sum(x[{p}] * a[i, {p}])")
+    for _ in range(draw(st.integers(1, 3))):
+        place, write, value = (draw(st.sampled_from(xs)) for xs in (PLACES, WRITES, VALUES))
+        lines.append(f"        {place} {write} {value}")
+    if draw(st.booleans()):
+        lines += ["        for j in range(i):", f"            {draw(st.sampled_from(INNER))}"]
+    lines.append("    return np.sum(a * a) + np.sum(np.cos(y)) + s")
+    part = draw(st.sampled_from(PARTS))
+    return "\n".join(lines).replace("{p}", part)
+
+
+INNER = ["a[i, j] -= 0.1 * (a[i, :j] @ b[:j, j])", "y[: j + 1] += b[i, j] * b[j, : j + 1]"]
+
+
+def function_of(text):
+    name = f"<drawn {hash(text)}>"
+    linecache.cache[name] = len(text), None, text.splitlines(True), name
+    namespace = {"np": np}
+    exec(compile(text, name, "exec"), namespace)
+    return namespace["drawn"]
+
+
+def copies():
+    return [x.copy() for x in (SQUARE, OTHER, VECTOR)]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def every_loop_pays():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(iterator, "_MIN_TURNS", 3)
+        patch.setattr(iterator, "_MIN_EQUATIONS", 1)
+        patch.setattr("tracker.control.step_runner._compile_cost", lambda body: 1)
+        yield
+
+
+@settings(deadline=None, max_examples=min(settings.default.max_examples // 4, 40))
+@given(loops())
+def test_triangles(text):
+    f = function_of(text)
+    plain, jitted = copies(), tracker.jit(f)
+    want = f(*plain)
+    for _ in range(2):
+        arrays = copies()
+        np.testing.assert_allclose(jitted(*arrays), want, rtol=1e-12)
+        for a, b in zip(arrays, plain, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+    eager = tracker.gradient(f, *copies())
+    compiled = tracker.jit(lambda *args: tracker.gradient(f, *args))
+    for _ in range(2):
+        for x, y in zip(compiled(*copies()), eager, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
+    directions = [np.cos(np.arange(x.size)).reshape(x.shape) for x in copies()]
+    step = 1e-6
+    sides = [
+        f(*(x + sign * step * d for x, d in zip(copies(), directions, strict=True)))
+        for sign in (1, -1)
+    ]
+    along = sum(np.sum(g * d) for g, d in zip(eager, directions, strict=True))
+    np.testing.assert_allclose((sides[0] - sides[1]) / (2 * step), along, rtol=1e-4, atol=1e-4)
