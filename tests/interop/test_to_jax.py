@@ -485,3 +485,24 @@ def test_a_rolled_loop_is_rolled_in_the_derivative_too():
     g = tracker.to_jax(f, 0.3)
     assert str(jax.make_jaxpr(jax.grad(g))(0.3)).count("scan[") == 2
     np.testing.assert_allclose(jax.grad(g)(0.3), tracker.gradient(f, 0.3)[0], rtol=1e-12)
+
+
+def test_repetition_becomes_a_loop():
+    """XLA would need minutes for some thousand equations."""
+    x = rng.normal(size=200)
+    w = rng.normal(size=(200, 200)) / 15
+
+    def f(x):
+        for k in range(120):
+            x = x + 0.1 * np.tanh(w @ x) * np.cos(0.1 * k)
+        return {"end": x, "energy": np.sum(x**2)}, np.sum(x**2)
+
+    g = tracker.to_jax(f, x)
+    energy = lambda x: g(x)[1]  # noqa: E731
+    text = str(jax.make_jaxpr(jax.grad(energy))(x))
+    assert text.count("scan[") == 2 and text.count("tanh") < 5
+    found, wanted = g(x), f(x)
+    np.testing.assert_allclose(found[0]["end"], wanted[0]["end"], rtol=1e-12)
+    assert found[0]["energy"] == found[1] == pytest.approx(wanted[1], rel=1e-12)
+    wanted = tracker.gradient(lambda x: f(x)[1], x)[0]
+    np.testing.assert_allclose(jax.grad(energy)(x), wanted, rtol=1e-12)

@@ -20,16 +20,25 @@ import numpy as np
 from tracker import tree
 from tracker.autodiff.pullbacks import jvp, pullback
 from tracker.autodiff.reverse import strong_zeros_at_once
+from tracker.config import current
 from tracker.errors import CompileError, UnsupportedError, message
-from tracker.interop.replay import CONSTANT, DtypeMap, Replay
+from tracker.interop.replay import CONSTANT, DtypeMap, Replay, has_rule
 from tracker.ir.fingerprint import fingerprint
-from tracker.ir.graph import Eqn, Guard, Var, operands_of
+from tracker.ir.graph import Atom, Eqn, Function, Guard, Var, operands_of
+from tracker.ir.passes import cleanup, manager
+from tracker.ir.passes.loops.reroll import roll
 from tracker.ir.types import Type, type_of
 from tracker.jit import TracedRun, traced_run
-from tracker.support.structs import record
+from tracker.support.structs import record, replace
 from tracker.tape.record import aval_of, data_of
 
 Flat = Callable[..., Any]  # of numbers and arrays, to any structure of them
+_PASSES = (
+    cleanup.dedupe_bodies,
+    cleanup.common_subexpressions,
+    roll(lambda eqn: has_rule(eqn.op)),
+    cleanup.dead_code,
+)
 
 
 @record(frozen=True)
@@ -54,10 +63,10 @@ class JaxProgram:
             run = traced_run(f, tuple(map(_copied, examples)), {})
         _refuse_effects(run, getattr(f, "__name__", "the function"))
         trace = run.required_trace
-        self.function, self.structure = trace.function, trace.structure
+        self.function, self.structure = _rolled(trace.function), trace.structure
         nothing = [None] * self.structure.count  # in place of values, which would keep the tape
         self.template = tree.unflatten(self.structure, nothing, run.returned.template)
-        self.results = trace.outputs
+        self.results = _renewed(trace.outputs, self.function.outputs)
         self.arguments = [n if n < len(examples) else None for n in trace.inputs]
         captured = [n for n in trace.inputs if n >= len(examples)] + trace.captures
         found = (run.leaves[c] if isinstance(c, int) else c for c in captured)
@@ -136,6 +145,17 @@ class JaxProgram:
         one, two = fingerprint(self.function), fingerprint(other.function)
         same = one == two if one and two else str(self.function) == str(other.function)
         return same and all(map(_are_equal, self.captured, other.captured))
+
+
+def _rolled(function: Function) -> Function:
+    """The function with its repetitions as loops: XLA's time to compile grows with their number."""
+    return manager.run(function, _PASSES, check=current().check)
+
+
+def _renewed(results: Sequence[Any], atoms: Sequence[Atom]) -> list[Any]:
+    """The results, read from the outputs of another version of the function."""
+    arriving = iter(atoms)
+    return [r if r.atom is None else replace(r, atom=next(arriving)) for r in results]
 
 
 def _copied(x: Any) -> Any:
