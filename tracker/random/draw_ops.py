@@ -22,8 +22,9 @@ import numpy as np
 from tracker import tree
 from tracker.errors import UnsupportedError, message
 from tracker.ir.lowering import Host
-from tracker.ir.op import Joint, define
+from tracker.ir.op import Joint
 from tracker.ir.types import type_of
+from tracker.ops.declare.declare import declare
 from tracker.ops.declare.rule_helpers import match_tangent, project
 from tracker.tape.record import alias_to_primal, aval_of, data_of, record_result, value_of
 from tracker.tape.tracer import UnsupportedInBody, current_tracer
@@ -405,11 +406,8 @@ def _jvp(ts: Any, y: Any, xs: Any, times: Any, **params: Any) -> Any:
     return sum(parts[1:], start=parts[0])
 
 
-draw = define(
+draw = declare(
     "draw",
-    numpy=[],
-    method=None,
-    entry=None,
     infer=lambda *types, type, **_: type,
     evaluate=_evaluate,
     jvp=Joint(_jvp),

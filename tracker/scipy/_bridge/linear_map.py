@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.lowering import Host
-from tracker.ir.op import define
 from tracker.ir.types import Type
+from tracker.ops.declare.declare import declare
 from tracker.ops.declare.rule_helpers import project
 from tracker.tape.record import apply
 
@@ -61,11 +61,8 @@ def _evaluate(x: Any, *, map: LinearMap) -> Any:
     return np.asarray(map.call(np.asarray(x))).astype(map.result_dtype(x), copy=False)
 
 
-linear_map = define(
+linear_map = declare(
     "linear_map",
-    numpy=[],
-    method=None,
-    entry=None,
     infer=lambda x, *, map: Type((map.rows, *x.shape[1:]), map.result_dtype(x)),
     evaluate=_evaluate,
     jvp=[lambda t, y, x, *, map: map(t)],

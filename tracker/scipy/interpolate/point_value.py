@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.lowering import Host
-from tracker.ir.op import define
 from tracker.ir.types import Type
+from tracker.ops.declare.declare import declare
 from tracker.ops.declare.rule_helpers import project
 from tracker.scipy._bridge.fallback import as_array
 from tracker.tape.observers import is_tracing
@@ -33,11 +33,8 @@ def _slope(x: Any, curve: Curve, order: int) -> Any:
     return apply(point_value, (x,), {"curve": curve, "order": order + 1})
 
 
-point_value = define(
+point_value = declare(
     "point_value",
-    numpy=[],
-    method=None,
-    entry=None,
     infer=lambda x, *, curve, order: Type(x.shape, np.dtype(float)),
     evaluate=lambda x, *, curve, order: np.asarray(curve(np.asarray(x), order), float),
     jvp=[lambda t, y, x, *, curve, order: t * _slope(x, curve, order)],

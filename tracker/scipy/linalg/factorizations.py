@@ -39,8 +39,6 @@ def _unpack_lu(flat: Any, shape: tuple[int, int]) -> tuple[Any, Any]:
 
 permutation = declare(  # row i of the permuted matrix is row permutation[i] of the matrix
     "permutation",
-    method=None,
-    entry=None,
     infer=lambda pivots, *, rows: Type((rows,), np.dtype(np.float64)),
     evaluate=lambda pivots, *, rows: _row_exchanges(pivots, rows),
     jvp=[None],
@@ -122,8 +120,6 @@ def _lu_vjp(g: Any, y: Any, a: Any) -> Any:
 
 lu_op = declare(
     "lu",
-    method=None,
-    entry=None,
     infer=lambda a: Type((a.size + min(a.shape),), linalg_dtype(a.dtype)),
     evaluate=_packed_lu,
     jvp=[_lu_jvp],
@@ -192,8 +188,6 @@ def _lu_of_batch(a: Any, permute_l: bool, p_indices: bool) -> Any:
 
 column_order = declare(  # the pivots of QR
     "column_order",
-    method=None,
-    entry=None,
     infer=lambda a: Type((a.shape[-1],), np.dtype(np.float64)),
     evaluate=lambda a: scipy.linalg.qr(a, mode="r", pivoting=True)[1].astype(np.float64),
     jvp=[None],
@@ -269,8 +263,6 @@ def _solve_adjoint(ab: Any, g: Any, lower: int, upper: int) -> Any:
 
 banded: Any = declare(
     "solve_banded",
-    method=None,
-    entry=None,
     infer=lambda ab, b, *, lower, upper: Type(b.shape, linalg_dtype(ab.dtype, b.dtype)),
     evaluate=lambda ab, b, *, lower, upper: scipy.linalg.solve_banded((lower, upper), ab, b),
     jvp=[
@@ -340,8 +332,6 @@ def _sylvester_adjoint(g: Any, a: Any, b: Any) -> Any:
 
 sylvester: Any = declare(
     "solve_sylvester",
-    method=None,
-    entry=None,
     infer=lambda a, b, q: Type(q.shape, linalg_dtype(a.dtype, b.dtype, q.dtype)),
     evaluate=scipy.linalg.solve_sylvester,
     jvp=[

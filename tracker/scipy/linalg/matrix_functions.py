@@ -40,8 +40,6 @@ def _matrix_function(name: str, evaluate: Callable[[Any], Any], lower: Lowering 
 
     op = declare(
         name,
-        method=None,
-        entry=None,
         infer=lambda a: Type(a.shape, linalg_dtype(a.dtype)),
         evaluate=lambda a: evaluate(_in_double(a)).astype(linalg_dtype(a.dtype), copy=False),
         jvp=[lambda t, y, a: along(a, t)],

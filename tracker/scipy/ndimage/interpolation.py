@@ -20,8 +20,8 @@ import scipy.ndimage
 import scipy.special
 
 from tracker.ir.lowering import Host
-from tracker.ir.op import define
 from tracker.ir.types import Type
+from tracker.ops.declare.declare import declare
 from tracker.ops.declare.rule_helpers import project
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
@@ -51,11 +51,8 @@ def _coefficients(x: Any, order: int, mode: str) -> Any:
 
 
 # Along the last axis, in the modes mirror, reflect and grid-wrap.
-spline_coefficients = define(
+spline_coefficients = declare(
     "spline_coefficients",
-    numpy=[],
-    method=None,
-    entry=None,
     infer=lambda x, *, order, mode: Type(x.shape, np.dtype(float)),
     evaluate=lambda x, *, order, mode: scipy.ndimage.spline_filter1d(x, order, -1, float, mode),
     jvp=[lambda t, y, x, *, order, mode: _coefficients(t, order, mode)],

@@ -12,8 +12,8 @@ import numpy as np
 import scipy.signal
 
 from tracker.ir.lowering import Host
-from tracker.ir.op import define
 from tracker.ir.types import Type
+from tracker.ops.declare.declare import declare
 from tracker.ops.declare.rule_helpers import project
 from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.dropin import drop_in
@@ -215,11 +215,8 @@ def _evaluate_all_pole(w: Any, a: Any) -> Any:
 
 
 # The solution y of y[n] = w[n] - a[1] y[n - 1] - ..., along the last axis; a[0] is 1.
-all_pole = define(
+all_pole = declare(
     "all_pole",
-    numpy=[],
-    method=None,
-    entry=None,
     infer=lambda w, a: Type(w.shape, _all_pole_dtype(w, a)),
     evaluate=_evaluate_all_pole,
     jvp=[lambda t, y, w, a: _run_all_pole(t, a), _denominator_jvp],

@@ -15,8 +15,8 @@ import numpy as np
 import scipy.sparse.linalg
 
 from tracker.ir.lowering import Host
-from tracker.ir.op import define
 from tracker.ir.types import Type
+from tracker.ops.declare.declare import declare
 from tracker.ops.declare.rule_helpers import project
 from tracker.scipy.sparse.tracked_array import TrackedSparse, times_vector
 from tracker.support.array_copies import same_bytes
@@ -86,11 +86,8 @@ def _entry_cotangent(g: Any, x: Any, data: Any, b: Any, *, solver: SparseSolver,
     return project(np.conjugate(found) if trans == "H" else found, data)
 
 
-sparse_solve = define(
+sparse_solve = declare(
     "sparse_solve",
-    numpy=[],
-    method=None,
-    entry=None,
     infer=lambda data, b, **_: Type(b.shape, _result_dtype(data, b)),
     evaluate=_evaluate,
     jvp=[_tangent, lambda t, x, data, b, **how: solve(data, t, **how)],

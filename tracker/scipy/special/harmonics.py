@@ -14,7 +14,8 @@ import numpy as np
 import scipy.special
 
 from tracker.ir.lowering import Host
-from tracker.ir.op import NUMPY, UNSUPPORTED, define
+from tracker.ir.op import NUMPY, UNSUPPORTED
+from tracker.ops.declare.declare import declare
 from tracker.ops.declare.dtypes import infer_by_example
 from tracker.ops.declare.rule_helpers import match_tangent, project
 from tracker.scipy._bridge.dropin import drop_in
@@ -45,11 +46,8 @@ def _sine_sign(theta: Any) -> Any:
     return np.where(np.sin(theta) < 0, -1.0, 1.0)
 
 
-sph_legendre = define(
+sph_legendre = declare(
     "sph_legendre",
-    numpy=[],
-    method=None,
-    entry=None,
     infer=infer_by_example(_evaluate_sph_legendre),
     evaluate=_evaluate_sph_legendre,
     jvp=[
