@@ -17,7 +17,7 @@ import functools
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import BuiltinMethodType, MethodType, MethodWrapperType
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from tracker.support import instances
 from tracker.support.array_likes import offers_array
 from tracker.support.pickling import made_by, part_of
 from tracker.support.structs import record
+
+if TYPE_CHECKING:
+    from tracker.support.type_variables import AnyArray, NumberList, T
 
 __all__ = ["flatten", "leaves", "map", "ravel", "register", "unflatten"]
 
@@ -503,7 +506,11 @@ def _is_inexact(leaf: Any) -> bool:
     return is_numeric(leaf) and hasattr(leaf, "dtype") and leaf.dtype.kind in "fc"
 
 
-def ravel(x: Any) -> tuple[Any, Callable[[Any], Any]]:
+@overload
+def ravel(x: NumberList) -> tuple[AnyArray, Callable[[Any], AnyArray]]: ...
+@overload
+def ravel(x: T) -> tuple[AnyArray, Callable[[Any], T]]: ...
+def ravel(x: Any) -> tuple[AnyArray, Callable[[Any], Any]]:
     """All floats of `x` in one vector, and the function that turns such a vector back into a
     structure.
 

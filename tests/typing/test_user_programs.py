@@ -19,7 +19,7 @@ CHECKERS = {
     "mypy": ["mypy", "--config-file", HERE / "mypy.ini", *sorted(HERE.glob("typed_*.py"))],
     "pyright": ["basedpyright", "--project", HERE, "--pythonpath", sys.executable],
 }
-PROGRAMS = ["typed_derivatives", "typed_drop_ins", "typed_jit", "typed_rules"]
+PROGRAMS = ["typed_derivatives", "typed_drop_ins", "typed_jit", "typed_modules", "typed_rules"]
 
 
 @pytest.mark.parametrize("checker", CHECKERS)
@@ -38,6 +38,8 @@ def is_of(value, claimed):
     origin, args = get_origin(claimed) or claimed, get_args(claimed)
     if origin is tuple and args[-1] is not ...:
         return len(value) == len(args) and all(map(is_of, value, args))
+    if origin is dict:
+        return isinstance(value, dict) and all(is_of(x, args[1]) for x in value.values())
     if origin in (tuple, list):
         return isinstance(value, origin) and all(is_of(x, args[0]) for x in value)
     if origin is np.ndarray:

@@ -88,6 +88,7 @@ def curried(layer: Dense, w: Array, x: Array) -> None:
     assert_type(value_and_grad(energy)(w), tuple[np.float64, Array])
     assert_type(value_and_grad(loss)(w, x=x, power=3), tuple[np.float64, Array])
     assert_type(value_and_grad(layer_loss)(layer, x), tuple[np.float64, Dense])
+    assert_type(value_and_grad(loss, 0)(w, x), tuple[np.float64, Array])
     assert_type(value_and_grad(loss, 1)(w, x), tuple[np.float64, Any])
     assert_type(value_and_grad(loss, argnums=(0, 1))(w, x), tuple[np.float64, tuple[Any, ...]])
     objective: Callable[[Array], tuple[np.float64, Array]] = value_and_grad(energy)

@@ -24,6 +24,10 @@ def energy(x: Array) -> numpy.float64:
     return numpy.float64(numpy.sum(x**2))
 
 
+def rooted(x: Array) -> Array:
+    return numpy.sqrt(x)
+
+
 class Model:
     @jit
     def loss(self, x: Array) -> numpy.float64:
@@ -72,6 +76,12 @@ def misspelt_names(w: Array) -> None:
     value_and_grad(dot)(w, w)[1].shap  # type: ignore[attr-defined]  # pyright: ignore
     vmap(Model().scaled)(w).shap  # type: ignore[attr-defined]  # pyright: ignore
     pullback(Model.norm, w)[1](1.0)[0].shap  # type: ignore[attr-defined]  # pyright: ignore
+    tracker.cond(True, Model.norm, energy, w).shap  # type: ignore[attr-defined]  # pyright: ignore
+    tracker.update(w, 1.0).shap  # type: ignore[attr-defined]  # pyright: ignore
+    tracker.optim.adam().updat  # type: ignore[attr-defined]  # pyright: ignore
+    tracker.optim.adam().init(w).steps  # type: ignore[attr-defined]  # pyright: ignore
+    tracker.tree.ravel(w)[0].shap  # type: ignore[attr-defined]  # pyright: ignore
+    tracker.nn.conv(w, w).shap  # type: ignore[attr-defined]  # pyright: ignore
 
 
 def arguments(w: Array) -> None:
@@ -112,6 +122,12 @@ def arguments(w: Array) -> None:
     tracker.checkpoint(dot, w)  # type: ignore[call-arg]  # pyright: ignore
     vmap(dot)(w)  # type: ignore[call-arg]  # pyright: ignore
     vmap(Model().scaled)(w, bye=3.0)  # type: ignore[call-arg]  # pyright: ignore
+    tracker.track(energy)  # type: ignore[call-arg]  # pyright: ignore
+    tracker.debug.explain(dot, w)  # type: ignore[arg-type]  # pyright: ignore
+    tracker.debug.explain(energy, w)  # type: ignore[arg-type]  # pyright: ignore
+    tracker.implicit.root(energy, rooted)  # type: ignore[arg-type]  # pyright: ignore
+    tracker.implicit.root(dot, rooted)()  # type: ignore[call-arg]  # pyright: ignore
+    tracker.nn.dropout(w, 0.5, rng=0)  # type: ignore[arg-type]  # pyright: ignore
     vmap(energy)(w, w)  # type: ignore[call-arg]  # pyright: ignore
     vmap(energy, in_axis=0)  # type: ignore[call-overload]  # pyright: ignore
     jit(strct=True)  # type: ignore[call-overload]  # pyright: ignore

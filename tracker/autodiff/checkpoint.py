@@ -44,7 +44,7 @@ from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value, leaf, new_epoch
 
 if TYPE_CHECKING:
-    from tracker.support.type_variables import P, R
+    from tracker.support.type_variables import P, R, T
 
 after = declare(  # x, computed after `token`: keeps CSE from merging the second run with the first
     "after",
@@ -219,7 +219,7 @@ def checkpoint(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     return _CheckpointCall(f, args, kwargs).run()  # type: ignore[no-any-return]
 
 
-def forwarddiff(f: Callable[..., Any], x: Any) -> Any:
+def forwarddiff(f: Callable[[T], R], x: T) -> R:
     """`f(x)`, differentiated forwards even by a backward pass: for few inputs and long loops.
 
     Parameters
@@ -262,7 +262,7 @@ def forwarddiff(f: Callable[..., Any], x: Any) -> Any:
                 )
             )
         y, move = pushforward(f, a)
-        columns = [move(unit) for _, unit in basis(plain_data(a))]
+        columns: list[Any] = [move(unit) for _, unit in basis(plain_data(a))]
 
         def back(dy: Any) -> tuple[Any]:
             slopes = [np.sum(np.real(np.conjugate(column) * dy)) for column in columns]
@@ -270,7 +270,7 @@ def forwarddiff(f: Callable[..., Any], x: Any) -> Any:
 
         return y, back
 
-    return custom_gradient(alone)(x)
+    return custom_gradient(alone)(x)  # type: ignore[no-any-return]
 
 
 def _gradient_from_slopes(slopes: list[Any], x: Any) -> Any:

@@ -30,14 +30,14 @@ from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 
 if TYPE_CHECKING:
-    from tracker.support.type_variables import F, P, R
+    from tracker.support.type_variables import F, P, R, T
 
 _RULES: dict[Any, CustomRule] = {}
 _OWN_RULES: WeakIdentityDict[CustomRule] = WeakIdentityDict()  # of what `custom_gradient` makes
 _SCALAR_OPS: dict[Any, Op] = {}
 
 
-def track(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def track(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """`f(*args, **kwargs)`, differentiated by the rule that is registered for `f`.
 
     Parameters
@@ -70,10 +70,10 @@ def track(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """
     rule = registered_rule(f)
     if rule is not None:
-        return apply_rule(rule, args, kwargs)
+        return apply_rule(rule, args, kwargs)  # type: ignore[no-any-return]
     op = _SCALAR_OPS.get(f)
     if op is not None:
-        return _apply_scalar(op, f, args)
+        return _apply_scalar(op, f, args)  # type: ignore[no-any-return]
     if f in NUMPY or f in UFUNCS:
         return f(*args, **kwargs)
     raise RuleError(
@@ -358,7 +358,7 @@ def custom_gradient(
     return made
 
 
-def nobacksies(name: str, x: Any) -> Any:
+def nobacksies(name: str, x: T) -> T:
     """`x` with a derivative that raises an error naming `name`.
 
     Parameters
@@ -377,7 +377,7 @@ def nobacksies(name: str, x: Any) -> Any:
     >>> nobacksies("f", 2.0)
     2.0
     """
-    return refuse_second_derivative(name, x, (x,))
+    return refuse_second_derivative(name, x, (x,))  # type: ignore[no-any-return]
 
 
 def collect(xs: Any) -> Any:

@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -355,8 +355,12 @@ def _has_outer_argument(x: Any) -> bool:
 
 
 @overload
-def value_and_grad(
-    f: Callable[Concatenate[T, P], R], *, has_aux: bool = False, check_finite: bool = True
+def value_and_grad(  # type: ignore[overload-overlap]  # of 0 more is known than of an int
+    f: Callable[Concatenate[T, P], R],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: bool = False,
+    check_finite: bool = True,
 ) -> Callable[Concatenate[T, P], tuple[R, T]]: ...
 @overload
 def value_and_grad(

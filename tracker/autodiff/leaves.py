@@ -12,7 +12,7 @@ import cmath
 import functools
 import sys
 from types import FunctionType, MethodType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from tracker.tape.record import apply, value_of
 from tracker.tape.tracer import check_write, current_tracer
 from tracker.tape.tracked import ParamState, Tracked, new_param
 from tracker.tape.value import Value, leaf
+
+if TYPE_CHECKING:
+    from tracker.support.type_variables import T
 
 
 def param(x: Any) -> Any:
@@ -180,7 +183,7 @@ def isleaf(x: Any) -> bool:
     return not value.operands and value.op is not FREED
 
 
-def zero_grad(x: Any) -> Any:
+def zero_grad(x: T) -> T:
     """Zero the accumulated gradient of a leaf; returns `x`.
 
     Parameters
@@ -203,7 +206,7 @@ def zero_grad(x: Any) -> Any:
     return x
 
 
-def update(x: Any, delta: Any) -> Any:
+def update(x: T, delta: Any) -> T:
     """Add `delta` in place to a tracked leaf or a plain array; zero the leaf's gradient.
 
     Parameters
@@ -248,7 +251,7 @@ def update(x: Any, delta: Any) -> Any:
         moved += delta
     else:
         moved = type(value.aval)(value.data + delta)
-    return replace_data(x, moved)
+    return replace_data(x, moved)  # type: ignore[no-any-return]
 
 
 def replace_data(x: Any, new_data: Any) -> Any:

@@ -40,6 +40,10 @@ def isderiving() -> bool:
     return is_deriving()
 
 
+@overload
+def data(x: Tracked) -> Any: ...
+@overload
+def data(x: T) -> T: ...
 def data(x: Any) -> Any:
     """The plain array (read-only) or number inside `x`; an untracked `x` itself.
 
@@ -158,7 +162,7 @@ def _plain_read_only(x: Any) -> Any:
     return as_read_only(leaves.plain_data(x)) if type(x) is Tracked else x
 
 
-def hook(f: Callable[[Any], Any], x: Any) -> Any:
+def hook(f: Callable[[Any], Any], x: T) -> T:
     """`x`, with `f` applied to the cotangent that reaches it. A plain `x` is returned as it is.
 
     Parameters
@@ -187,8 +191,8 @@ def hook(f: Callable[[Any], Any], x: Any) -> Any:
     (-3.0,)
     """
     if type(x) is not Tracked:
-        return x if tree.children_of(x) is None else tree.map(lambda part: hook(f, part), x)
-    return alias_to_primal(Value(value_of(x).data, _hook_op, (value_of(x),), {"function": f}), x)
+        return x if tree.children_of(x) is None else tree.map(lambda part: hook(f, part), x)  # type: ignore[no-any-return]
+    return alias_to_primal(Value(value_of(x).data, _hook_op, (value_of(x),), {"function": f}), x)  # type: ignore[no-any-return]
 
 
 def _hook_pull(
@@ -203,7 +207,7 @@ _hook_op = call_op(
 )
 
 
-def showgrad(x: Any, name: str = "x") -> Any:
+def showgrad(x: T, name: str = "x") -> T:
     """`x`; prints each cotangent that reaches it: `∂(name) = ...`. Compiled code prints, too.
 
     Parameters

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,6 +48,9 @@ from tracker.tape.tracked import Tracked
 
 __all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]
 
+if TYPE_CHECKING:
+    from tracker.support.type_variables import R
+
 set_loop_starter(follow_loop)
 _UNTRACEABLE = (UnsupportedInBody, ReplayDiverged)  # then the plain loop is traced
 _HISTORY_STEPS = 64  # reserved for a history, unless the trace saw more
@@ -55,13 +58,13 @@ _UNROLL_LIMIT = 3  # steps; up to here the plain loop is traced
 
 
 def scan(
-    f: Callable[[Any, Any], tuple[Any, Any]],
+    f: Callable[[Any, Any], tuple[R, Any]],
     init: Any,
     xs: Any = None,
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
-) -> tuple[Any, Any]:
+) -> tuple[R, Any]:
     """Carry a value through the rows of `xs`; returns the last carry and the stacked outputs.
 
     Parameters
@@ -212,7 +215,7 @@ def _traced_scan(f: Any, init: Any, xs: Any, steps: int, reverse: bool) -> tuple
     return start.rebuild(ends), outputs[0].rebuild(ys)
 
 
-def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any) -> Any:
+def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], R], init: Any) -> R:
     """`for i in range(lower, upper): value = body(i, value)`, from `value = init`.
 
     Parameters
@@ -255,14 +258,14 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
             def step(state: Any, _: None) -> Any:
                 return (state[0] + 1, checked(*state)), None
 
-            return _traced_scan(step, (low, init), None, high - low, False)[0][1]
-    value = init
+            return _traced_scan(step, (low, init), None, high - low, False)[0][1]  # type: ignore[no-any-return]
+    value: R = init
     for i in range(low, high):
         value = body(i, value)
     return value
 
 
-def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any) -> Any:
+def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], R], init: Any) -> R:
     """`while cond(value): value = body(value)`, from `value = init`.
 
     Parameters
@@ -289,8 +292,8 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     """
     if current_tracer() is not None:
         with suppress(*_UNTRACEABLE), forbid_side_effects(cond, body) as (holds, step):
-            return _traced_while(holds, step, init)[0]
-    value = init
+            return _traced_while(holds, step, init)[0]  # type: ignore[no-any-return]
+    value: R = init
     while _check_condition(cond(value)):
         value = body(value)
     return value
@@ -347,9 +350,7 @@ def _scalar_condition(holds: Any) -> Any:
     return holds
 
 
-def cond(
-    pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any
-) -> Any:
+def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: Any) -> R:
     """`true_fun(*operands) if pred else false_fun(*operands)`. As `jax.lax.cond`.
 
     Parameters
@@ -377,11 +378,11 @@ def cond(
     """
     if isinstance(_scalar_condition(pred), Tracked) and current_tracer() is not None:
         with suppress(*_UNTRACEABLE), forbid_side_effects(false_fun, true_fun) as checked:
-            return _traced_branch(pred, checked, operands)
+            return _traced_branch(pred, checked, operands)  # type: ignore[no-any-return]
     return true_fun(*operands) if pred else false_fun(*operands)
 
 
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any) -> R:
     """`branches[index](*operands)`; an index out of range is clipped to the first or last branch.
 
     Parameters
@@ -415,7 +416,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     last = len(branches) - 1
     if isinstance(index, Tracked) and current_tracer() is not None:
         with suppress(*_UNTRACEABLE), forbid_side_effects(*branches) as checked:
-            return _traced_branch(np.clip(index, 0, last), checked, operands)
+            return _traced_branch(np.clip(index, 0, last), checked, operands)  # type: ignore[no-any-return]
     return branches[min(max(int(index), 0), last)](*operands)
 
 

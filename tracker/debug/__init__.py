@@ -8,7 +8,7 @@ users import this package.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracker.debug.draw import draw
 from tracker.debug.nan_check import nan_check
@@ -16,6 +16,10 @@ from tracker.debug.tape import tape
 from tracker.errors import UnsupportedError, message
 from tracker.ir import graphviz as _dot
 from tracker.jit import trace, visible_calls
+
+if TYPE_CHECKING:
+    from tracker.jit import Jitted
+    from tracker.support.type_variables import P
 
 __all__ = ["dot", "draw", "explain", "nan_check", "tape", "visible_calls"]
 
@@ -50,7 +54,7 @@ def dot(f: Any, *args: Any, **kwargs: Any) -> str:
     return _dot.dot(trace(f, *args, **kwargs))
 
 
-def explain(f: Any, *args: Any, **kwargs: Any) -> str:
+def explain(f: Jitted[P, Any], *args: P.args, **kwargs: P.kwargs) -> str:
     """What a jitted function runs for these arguments, as text: `f.explain(*args)`.
 
     Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from tracker import tree
 from tracker.config import current
@@ -13,6 +13,9 @@ from tracker.distributed.engines import make_engine
 from tracker.distributed.partial_sums import Nodes, merge, total
 from tracker.distributed.worker import Request
 from tracker.errors import UnsupportedError, message
+
+if TYPE_CHECKING:
+    from tracker.support.type_variables import A
 
 _MAX_GATHERED = 8  # partial sums, each as large as the gradient
 
@@ -42,10 +45,18 @@ class ShardedDerivative:
         self._divisor = self.shards if reduce == "mean" else None
         self._is_closed = False
 
+    @overload
+    def __call__(self, params: A, *args: Any) -> tuple[Any, A]: ...
+    @overload
+    def __call__(self, params: Any, *args: Any) -> tuple[Any, Any]: ...
     def __call__(self, params: Any, *args: Any) -> tuple[Any, Any]:
         value, gradient = self._sum("value_and_grad", (params, *args))
         return value, gradient
 
+    @overload
+    def hvp(self, params: A, v: Any, *args: Any) -> A: ...
+    @overload
+    def hvp(self, params: Any, v: Any, *args: Any) -> Any: ...
     def hvp(self, params: Any, v: Any, *args: Any) -> Any:
         """The Hessian of the summed loss at `params` times `v`, in the structure of `params`."""
         return self._sum("hvp", (params, v, *args))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -26,16 +26,24 @@ from tracker.tape.observers import ObserversSuspended, is_tracing
 from tracker.tape.record import value_of, wrap
 from tracker.tape.tracked import Tracked
 
+if TYPE_CHECKING:
+    from tracker.support.type_variables import P, R
+
 __all__ = ["fixed_point", "minimum", "root"]
 
 Function = Callable[..., Any]
+Condition = Callable[[Any, Any], Any]
 Method = Literal["dense", "cg", "gmres"]
 _METHODS = ("dense", "cg", "gmres")
 
 
 def root(
-    optimality: Function, solver: Function, *, solve: Method | None = None, tol: float = 1e-3
-) -> Function:
+    optimality: Condition,
+    solver: Callable[P, R],
+    *,
+    solve: Method | None = None,
+    tol: float = 1e-3,
+) -> Callable[P, R]:
     """A solver of optimality(x, theta) = 0, differentiable in `theta`.
 
     Parameters
@@ -97,8 +105,12 @@ def root(
 
 
 def fixed_point(
-    g: Function, solver: Function, *, solve: Method | None = None, tol: float = 1e-3
-) -> Function:
+    g: Condition,
+    solver: Callable[P, R],
+    *,
+    solve: Method | None = None,
+    tol: float = 1e-3,
+) -> Callable[P, R]:
     """A solver of g(x, theta) = x, differentiable in `theta`.
 
     Parameters
@@ -136,8 +148,12 @@ def fixed_point(
 
 
 def minimum(
-    f: Function, solver: Function, *, solve: Method | None = None, tol: float = 1e-3
-) -> Function:
+    f: Condition,
+    solver: Callable[P, R],
+    *,
+    solve: Method | None = None,
+    tol: float = 1e-3,
+) -> Callable[P, R]:
     """A solver for the x that minimises f(x, theta), differentiable in `theta`.
 
     Parameters

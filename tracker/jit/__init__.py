@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tracker.jit.api import trace as trace
     from tracker.jit.api import traced_run as traced_run
     from tracker.jit.api import visible_calls as visible_calls
+    from tracker.jit.callables import Jitted as Jitted
     from tracker.jit.discovery.inspection import is_jitted as is_jitted
     from tracker.jit.kernels.python_callbacks import Callback as Callback
     from tracker.jit.pipeline.executor import compile_values as compile_values
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 _OFFERED = {  # to `control`, `debug`, `distributed`, `interop`, `sparse`; imported at first use
     "Callback": "kernels.python_callbacks",
     "HostCall": "pipeline.partition",
+    "Jitted": "callables",
     "Plan": "schedule.plan_data",
     "TracedRun": "tracing.trace",
     "compile_values": "pipeline.executor",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from tracker.ops.declare.arguments import as_array
 from tracker.ops.reduce.reduce import max_
 from tracker.ops.shape.windows import window_counts, windows
 from tracker.tape.record import apply, aval_of
+
+if TYPE_CHECKING:
+    from tracker.support.type_variables import AnyArray
 
 Size = int | Sequence[int]
 Padding = int | str | Sequence[int] | Sequence[tuple[int, int]]
@@ -31,7 +34,7 @@ def conv(
     dilation: Size = 1,
     groups: int = 1,
     flipped: bool = False,
-) -> Any:
+) -> AnyArray:
     """The correlation of deep learning, with kernels that are shared by all positions.
 
     Parameters
@@ -107,7 +110,7 @@ def depthwiseconv(
     padding: Padding = 0,
     dilation: Size = 1,
     flipped: bool = False,
-) -> Any:
+) -> AnyArray:
     """`conv` of each channel for itself.
 
     Parameters
@@ -140,7 +143,7 @@ def depthwiseconv(
     )
 
 
-def maxpool(x: Any, k: Size, *, stride: Size | None = None, padding: Padding = 0) -> Any:
+def maxpool(x: Any, k: Size, *, stride: Size | None = None, padding: Padding = 0) -> AnyArray:
     """The largest entry of each window of extent `k`, which moves by `stride` (k, if None).
 
     Parameters
@@ -171,10 +174,10 @@ def maxpool(x: Any, k: Size, *, stride: Size | None = None, padding: Padding = 0
     kind = np.result_type(aval_of(x))
     least = -np.inf if kind.kind == "f" else np.iinfo(kind).min
     patches, axes = _pooled("maxpool", x, k, stride, padding, least)
-    return apply(max_, (patches,), {"axis": axes, "keepdims": False})
+    return apply(max_, (patches,), {"axis": axes, "keepdims": False})  # type: ignore[no-any-return]
 
 
-def meanpool(x: Any, k: Size, *, stride: Size | None = None, padding: Padding = 0) -> Any:
+def meanpool(x: Any, k: Size, *, stride: Size | None = None, padding: Padding = 0) -> AnyArray:
     """The mean of each window of extent `k`, which moves by `stride` (k, if None).
 
     Parameters
@@ -197,7 +200,7 @@ def meanpool(x: Any, k: Size, *, stride: Size | None = None, padding: Padding = 
     >>> meanpool(np.array([[[1.0, 3.0, 2.0, 0.0]]]), 2)
     array([[[2., 1.]]])
     """
-    return np.mean(*_pooled("meanpool", as_array(x), k, stride, padding, 0))
+    return np.mean(*_pooled("meanpool", as_array(x), k, stride, padding, 0))  # type: ignore[no-any-return]
 
 
 def _pooled(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -11,8 +11,11 @@ from tracker.nn.activations import logsoftmax
 from tracker.ops.declare.arguments import as_array
 from tracker.tape.record import aval_of, data_of
 
+if TYPE_CHECKING:
+    from tracker.support.type_variables import AnyArray
 
-def dropout(x: Any, p: float, *, rng: Any) -> Any:
+
+def dropout(x: Any, p: float, *, rng: np.random.Generator | np.random.RandomState) -> AnyArray:
     """Each entry is 0 with probability `p`, and else divided by 1 - p.
 
     Parameters
@@ -48,7 +51,7 @@ def dropout(x: Any, p: float, *, rng: Any) -> Any:
     drawn = rng.random(np.shape(x))
     kept = drawn >= p
     scale = 1.0 / (1.0 - p) if p < 1.0 else 0.0
-    return np.where(kept, x * scale, np.zeros_like(x))
+    return np.where(kept, x * scale, np.zeros_like(x))  # type: ignore[no-any-return]
 
 
 def batchnorm(
@@ -60,7 +63,7 @@ def batchnorm(
     *,
     axis: int = 1,
     eps: float = 1e-5,
-) -> Any:
+) -> AnyArray:
     """(x - mean) / sqrt(var + eps) * scale + shift, per channel.
 
     Parameters
@@ -114,7 +117,7 @@ def batchnorm(
         variance = np.mean(centred * centred, axis=others, keepdims=True)
     else:
         centred, variance = x - along_axis(mean), along_axis(var)
-    return centred / np.sqrt(variance + eps) * along_axis(scale) + along_axis(shift)
+    return centred / np.sqrt(variance + eps) * along_axis(scale) + along_axis(shift)  # type: ignore[no-any-return]
 
 
 def crossentropy(

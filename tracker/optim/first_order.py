@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, overload
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from tracker.ops.declare.arguments import as_array
 from tracker.ops.shape.create import item
 from tracker.support.pickling import made_by, part_of
 from tracker.tape.record import apply, aval_of
+
+if TYPE_CHECKING:
+    from tracker.support.type_variables import FloatArray, NumberList, T
 
 Rate = float | Callable[[Any], Any]
 
@@ -43,6 +46,17 @@ class State(NamedTuple):
     means: tuple[Any, ...]
 
 
+class UpdateFunction(Protocol):
+    """A step, with the type of the parameters; a list of numbers becomes an array."""
+
+    @overload
+    def __call__(
+        self, params: NumberList, gradient: Any, state: State
+    ) -> tuple[FloatArray, State]: ...
+    @overload
+    def __call__(self, params: T, gradient: Any, state: State) -> tuple[T, State]: ...
+
+
 class Optimiser(NamedTuple):
     """`init(params) -> state` and `update(params, gradient, state) -> (params, state)`.
 
@@ -56,7 +70,7 @@ class Optimiser(NamedTuple):
     """
 
     init: Callable[[Any], State]
-    update: Callable[[Any, Any, State], tuple[Any, State]]
+    update: UpdateFunction
 
 
 def descent(rate: Rate = 0.1) -> Optimiser:

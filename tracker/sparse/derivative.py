@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,6 +34,9 @@ from tracker.tape.record import aval_of, value_of, wrap
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 from tracker.transforms.vmap import vmap_pure
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _MAX_PLANS = 32  # kept for each derivative
 _MAX_REPEATS = 4
@@ -84,7 +87,7 @@ class ColouredPattern:
 
     traces: set[int]
     analysis: Analysis
-    colours: Any
+    colours: NDArray[np.intp]
     by_rows: bool
     seeds: Any
     where: Any
@@ -138,7 +141,7 @@ class SparseDerivative:
         return made
 
     @property
-    def colours(self) -> Any:
+    def colours(self) -> NDArray[np.intp]:
         """The colour of each column, or of each row if there are fewer colours of rows."""
         return self._plan.colours.copy()
 
