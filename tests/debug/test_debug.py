@@ -79,6 +79,27 @@ def test_masked_and_input_nans_pass():
         assert gradient(lambda x: np.sum(np.sqrt(x)), V)[0].tolist() == [0.5, np.inf, 0.25]
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, jit])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_data_that_is_not_finite_is_named_if_the_loss_is_not(wrap, bad):
+    data = np.array([1.0, bad, 2.0])
+
+    def loss(w, data):
+        shifted = data - w  # the first use
+        return np.nansum(np.where(np.isfinite(shifted), shifted, 0.0)) + np.sum(shifted * 2.0)
+
+    for call in (
+        lambda: gradient(wrap(loss), 1.0, data),
+        lambda: tracker.value_and_grad(wrap(lambda w: loss(w, data)))(1.0),
+    ):
+        with pytest.raises(
+            tracker.NonFiniteError, match=rf"subtract .*data with {bad} at \[1\]"
+        ) as e:
+            with nan_check():
+                call()
+        assert f"test_debug.py:{line_of('# the first use')}" in str(e.value)
+
+
 def test_nan_check_suspends_native_code():
     f = jit(lambda x: np.sqrt(x - 1.0) * 0.0)
     with np.errstate(invalid="ignore"):

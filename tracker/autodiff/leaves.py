@@ -29,7 +29,7 @@ from tracker.errors import (
 )
 from tracker.ops.indexing.inplace import invalidate_views
 from tracker.ops.shape.create import identity
-from tracker.tape.observers import is_deriving
+from tracker.tape.observers import current_observer, is_deriving
 from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import apply, value_of
 from tracker.tape.tracer import check_write, current_tracer
@@ -406,9 +406,16 @@ def plain_cotangent(c: Any, x: Any) -> Any:
 _NONFINITE_HINT = "Call it in `with tracker.debug.nan_check():`, which names the line that made it"
 
 
+_NONFINITE_DATA_HINT = "Leave such data out: np.nansum, np.nanmean, or np.where"
+
+
 def check_loss(loss: Any, caller: str) -> None:
     value = complex(loss)
-    if cmath.isnan(value):
-        raise NonFiniteError(message(f"{caller}: the loss is NaN", _NONFINITE_HINT))
-    if cmath.isinf(value):
-        raise NonFiniteError(message(f"{caller}: the loss is infinite", _NONFINITE_HINT))
+    if cmath.isfinite(value):
+        return
+    text = f"{caller}: the loss is {'NaN' if cmath.isnan(value) else 'infinite'}"
+    observer = current_observer()
+    if observer is None or (found := observer.nonfinite_data()) is None:
+        raise NonFiniteError(message(text, _NONFINITE_HINT))
+    what, line = found
+    raise NonFiniteError(message(f"{text}: {what}", _NONFINITE_DATA_HINT, line))

@@ -39,8 +39,9 @@ def nan_check(*, inf: bool = True) -> Iterator[None]:
     Notes
     -----
     It checks every value computed from a tracked one, and every cotangent of a backward pass.
-    Numbers that are not finite in the input data pass. Jitted functions run in plain Python
-    meanwhile: the result does not depend on compilation.
+    Numbers that are not finite in the data pass; if the loss is NaN in the end, the error names the
+    line that used them first. Jitted functions run in plain Python meanwhile: the result does not
+    depend on compilation.
 
     Examples
     --------
@@ -57,13 +58,20 @@ class _NanObserver(RecordingObserver):
     def __init__(self, inf: bool) -> None:
         self.inf = inf
         self.lines: WeakIdentityDict[str] = WeakIdentityDict()
+        self.first_data: tuple[str, str] | None = None
 
     def on_recorded(self, value: Value) -> None:
         line = self.lines[value] = user_line()
         found = None if self.backward_depth else self.first_nonfinite(value.data)
-        if found is None or any(
-            self.first_nonfinite(_operand_data(o)) is not None for o in value.operands
-        ):
+        if found is None:
+            return
+        given = [(o, self.first_nonfinite(_operand_data(o))) for o in value.operands]
+        if any(nonfinite for _, nonfinite in given):
+            data = [bad for o, bad in given if bad and not getattr(o, "operands", ())]
+            if data and self.first_data is None:
+                position, number = data[0]
+                what = f"{value.op.name} was given data with {number} at {list(position)}"
+                self.first_data = what, line
             return
         operands = ", ".join(_format_operand(_operand_data(o), found[0]) for o in value.operands)
         raise NonFiniteError(
@@ -106,6 +114,9 @@ class _NanObserver(RecordingObserver):
                     self.lines.get(consumer) or "<unknown>",
                 )
             )
+
+    def nonfinite_data(self) -> tuple[str, str] | None:
+        return self.first_data
 
     def first_nonfinite(self, x: Any) -> tuple[tuple[int, ...], Any] | None:
         """The index of the first number that is not finite, and the number."""

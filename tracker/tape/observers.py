@@ -41,6 +41,10 @@ class RecordingObserver:
     def on_backward(self, visited: dict[Value, Any], leaves: Iterable[tuple[Value, Any]]) -> None:
         """`visited`: the cotangents of the values on the way, consumers first."""
 
+    def nonfinite_data(self) -> tuple[str, str] | None:
+        """Which op was the first to get data that is not finite, and on which line, if one did."""
+        return None
+
 
 class ThreadState(threading.local):
     """What is active in this thread.
