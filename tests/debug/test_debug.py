@@ -92,11 +92,13 @@ def test_data_that_is_not_finite_is_named_if_the_loss_is_not(wrap, bad):
         lambda: gradient(wrap(loss), 1.0, data),
         lambda: tracker.value_and_grad(wrap(lambda w: loss(w, data)))(1.0),
     ):
-        with pytest.raises(
-            tracker.NonFiniteError, match=rf"subtract .*data with {bad} at \[1\]"
-        ) as e:
-            with nan_check():
-                call()
+        with (
+            pytest.raises(
+                tracker.NonFiniteError, match=rf"subtract .*data with {bad} at \[1\]"
+            ) as e,
+            nan_check(),
+        ):
+            call()
         assert f"test_debug.py:{line_of('# the first use')}" in str(e.value)
 
 
