@@ -15,7 +15,7 @@ import scipy.optimize  # noqa: F401  (imported here, because it changes warning 
 
 import tracker
 
-for _name in ("torch", "sympy", "pytensor"):  # these change warning filters, too
+for _name in ("torch", "sympy", "pytensor", "distributed", "ray"):  # they change filters, too
     if importlib.util.find_spec(_name):
         importlib.import_module(_name)
 
