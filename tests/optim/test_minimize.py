@@ -257,6 +257,11 @@ def test_a_search_may_meet_infinity():
         (lambda: minimize(loss, {"z": 1j}), tracker.UnsupportedError, r"Give their real and imag"),
         (lambda: minimize(loss, {"n": 1}), tracker.NotTrackedError, r"got a dict without floats"),
         (lambda: minimize(rosenbrock, [0, 0], jac=rosenbrock), TypeError, r"got another as jac="),
+        (
+            lambda: tracker.gradient(lambda a: minimize(lambda x: (x - a) ** 2, 0.0).x, 1.0),
+            tracker.ConversionError,
+            r"Use scipy\.optimize\.minimize or tracker\.optim\.lbfgs",
+        ),
         (lambda: minimize(loss, "x"), tracker.NotTrackedError, r"got a str without floats"),
         (
             lambda: minimize(rosenbrock, np.zeros(2), bounds=np.zeros((3, 2))),

@@ -51,6 +51,8 @@ _HINTS = {  # by the beginning of the call's name
     "xarray.": _LABELS_HINT,
     "jax.": "Give the function of JAX its derivative: tracker.interop.from_jax(f)",
     "torch.": RULE_HINTS["torch"],
+    "tracker.optim.minimize": "Use scipy.optimize.minimize or tracker.optim.lbfgs, which have "
+    "derivatives",
     "numpy.rec.": "Keep one array for each field, in a dict, a named tuple or a dataclass",
 }
 
