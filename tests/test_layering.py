@@ -128,8 +128,7 @@ def test_llvmlite_and_ctypes_have_their_place(path):
             "tracker.jit.abi.native_callable",
             "tracker.jit.guards.class_guard",
             "tracker.jit.llvm.gdb",
-            "tracker.support.frame_locals",
-            "tracker.support.sequence_slot",
+            "tracker.support.cpython",
         },
     }
     for target, _, _ in imports(path):
@@ -146,7 +145,6 @@ def test_late_imports_are_only_those_that_spare_others_the_time():
         "tracker.control.step_runner",
         "tracker.random.draw_ops",
         "tracker.errors",  # where libraries are: asked when a class is first looked at
-        "tracker.support.sequence_slot",  # needed when `float` of a value first fails
         "tracker.jit.runtime.blas",  # another process is asked about a library that somebody names
         "tracker.jit.api",
         "tracker.jit.dispatch.jitted",
@@ -181,7 +179,7 @@ def test_the_filters_of_warnings_are_the_users():
     users = {
         "tracker.autodiff.finite_differences",
         "tracker.testing",
-        "tracker.support.source_lines",
+        "tracker.support.errstate",
     }  # called by users; as they are, at import
     for path in modules():
         if name_of(path) not in users:

@@ -13,7 +13,7 @@ from counting import peak_bytes
 import tracker
 from tracker import jit
 from tracker.jit.dispatch import first_call
-from tracker.tape import lazy, lazy_schedule
+from tracker.tape import lazy
 
 N = 1 << 18
 ARRAY = 8 * N
@@ -25,7 +25,7 @@ def everything(soon=0):
     """`soon`: how much NumPy computes on the first call, not machine code."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(first_call, "BYTES_WHILE_COMPILING", soon)
-        patch.setattr(lazy_schedule, "_MIN_REUSED_BYTES", 0)
+        patch.setattr(lazy, "_MIN_REUSED_BYTES", 0)
         patch.setattr(lazy, "_reserve_addresses", lambda size: bytearray(b"\xff" * size))
         patch.setattr(lazy, "_addresses", lazy._reserve_addresses(1 << 16))
         patch.setattr(lazy, "LARGE", 0)

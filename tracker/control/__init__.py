@@ -40,10 +40,8 @@ from tracker.control.python_loops import start as follow_loop
 from tracker.control.while_loop import record_while
 from tracker.errors import UnsupportedError, message
 from tracker.ir.types import type_of
-from tracker.tape.python_loops import set_loop_starter
-from tracker.tape.record import aval_of, data_of, value_of
-from tracker.tape.replay import ReplayDiverged
-from tracker.tape.tracer import UnsupportedInBody, current_tracer
+from tracker.tape.record import ReplayDiverged, aval_of, data_of, value_of
+from tracker.tape.tracer import UnsupportedInBody, current_tracer, set_loop_starter
 from tracker.tape.tracked import Tracked
 
 __all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]

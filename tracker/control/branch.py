@@ -30,8 +30,7 @@ from tracker.ir.lowering import Branch
 from tracker.ir.op import Joint, define
 from tracker.ir.types import Bundle, Type
 from tracker.ops.declare.bundle import BundleParts, unbundle
-from tracker.tape.record import apply, data_of
-from tracker.tape.replay import replay
+from tracker.tape.record import apply, data_of, replay
 
 
 def infer(index: Type, *operands: Type, **branches: Function) -> Type:

@@ -42,8 +42,7 @@ from tracker.ops.elementwise.binary import add, divide, multiply
 from tracker.ops.linalg.matmul import matmul
 from tracker.ops.shape.create import identity
 from tracker.support.structs import record, replace
-from tracker.tape.record import aval_of, data_of, value_of, wrap
-from tracker.tape.replay import replay
+from tracker.tape.record import aval_of, data_of, replay, value_of, wrap
 from tracker.tape.tracer import close_leaf, current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value, new_epoch

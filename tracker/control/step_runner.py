@@ -24,7 +24,7 @@ from tracker.ir.types import Bundle, type_of
 from tracker.jit import why_unavailable
 from tracker.ops.declare.bundle import pick
 from tracker.support.structs import replace
-from tracker.tape.replay import replay
+from tracker.tape.record import replay
 
 _COMPILE_COST = 5_000  # equations that NumPy runs, at 3 us each, while a small body is compiled,
 _COMPILE_COST_OF_EQUATION = 100  # and while one more equation of a body is

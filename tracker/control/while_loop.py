@@ -33,8 +33,7 @@ from tracker.ir.op import Joint, define
 from tracker.ir.types import Bundle, Type
 from tracker.ops.declare.bundle import BundleParts, unbundle
 from tracker.support.structs import record
-from tracker.tape.record import apply, data_of
-from tracker.tape.replay import ReplayDiverged, replay
+from tracker.tape.record import ReplayDiverged, apply, data_of, replay
 
 _INITIAL_STACK_BYTES = 1 << 20  # of saved carries, reserved in any case
 _INITIAL_STACK_STEPS = 1 << 16  # at most, unless the trace saw more

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from tracker.tape.library_hooks import when_imported, wrap_method
+from tracker.support.library_hooks import when_imported, wrap_method
 from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.tracked import Tracked
 

@@ -8,10 +8,11 @@
     call_names.py     the name of the call that a frame is executing, for messages
     shown_text.py     texts and functions as prompts and notebooks show them
     pickling.py       how pickle and copy find drop-ins, and what transforms make
-    sequence_slot.py  lets errors of `__float__` through NumPy
-    source_lines.py   NumPy's warnings at the user's line
+    cpython.py        local names of frames; lets errors of `__float__` through NumPy
+    errstate.py       NumPy's error settings, and its warnings at the user's line
+    library_hooks.py  what other libraries' classes need for tracked operands
     type_variables.py annotations of public functions
-    forks.py, errstate.py, numpy_version.py
+    forks.py, numpy_version.py
 
 May know `errors` only.
 """

@@ -6,8 +6,8 @@ long as something refers to it; there is no global list. A derivative walks the 
 (`tracker.autodiff`). While a function is traced, a `Tracer` observes the same calls and writes the
 equations down for the compiler (`tracker.jit`).
 
-What would turn a tracked value into plain numbers goes through `conversions.py`, and raises what
-`conversion_errors.py` composes if a gradient would be lost.
+What would turn tracked values into plain numbers goes through `conversions.py`, which raises if a
+gradient would be lost.
 
 Three things happen only in traces. Large results may be lazy: shape, dtype and strides are known,
 the numbers are computed when something reads them (`lazy.py`). Values may escape into plain Python

@@ -3,7 +3,8 @@
 `apply` evaluates an op on the plain data of its operands and makes a `Value` (`value.py`) that
 refers to the operands' values. `apply_unary` and `apply_binary` are its fast versions. If anything
 observes recording (`observers.py`), the equation goes through `_apply_observed`, where a trace may
-make the result lazy (`lazy.py`).
+make the result lazy (`lazy.py`). `replay` runs an `ir.Function` step by step, on plain data or
+recorded again.
 
 There is no global tape. A value holds the values it was made from, so history lives exactly as long
 as something can reach it. A leaf is a value whose `op` is None. When the derivative that made the
@@ -14,26 +15,29 @@ Invariants
 1. `Value.data` is always plain (a number or an array), whatever derivatives are being taken.
 2. A value does not change after it was made, except that leaves close, a backward pass may free
    history (`reverse.sweep`), and a write may reuse the array of a value that nothing else can read
-   (`inplace_write.py`).
+   (`ops/indexing/subscripts.py`).
 3. A plain array on the tape is a private copy, so that later writes by its owner cannot reach it;
    while tracing it is kept by reference, since compiled code reads it afresh on every call.
 4. `epoch` never decreases: a value cannot depend on a leaf of a later epoch.
 5. Without observers, recording pays nothing for them but the look at one list.
+6. A replay does what the traced code did; if a guard does not hold for these values, or a Python
+   number becomes complex, `ReplayDiverged` is raised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import mul
 from typing import Any
 
 import numpy as np
 
 from tracker.errors import ConversionError, UnsupportedError, message
+from tracker.ir.graph import Atom, Const, Function, Guard, Var
 from tracker.ir.op import Op
 from tracker.support.array_copies import snapshot
 from tracker.support.array_likes import array_of_labelled
-from tracker.support.source_lines import warn_at_user_line
+from tracker.support.errstate import warn_at_user_line
 from tracker.tape.labels import DIFFERING, check_alike, check_labels, note_labels
 from tracker.tape.lazy import lies_in, may_overlap
 from tracker.tape.observers import observers, thread_state
@@ -41,6 +45,7 @@ from tracker.tape.placeholders import PLACEHOLDERS, may_need_resolving, resolve_
 from tracker.tape.tracer import (
     Tracer,
     UnsupportedInBody,
+    at_origins,
     current_stop_gradient,
     current_tracer,
     notify_observers,
@@ -341,3 +346,43 @@ def alias_to_primal(value: Value, original: Any) -> Any:
     if cut is not None:
         cut.make_constant(value)
     return wrap(value)
+
+
+GUARD_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "bool": bool,
+    "int": int,
+    "hash": lambda x: x.item() if hasattr(x, "item") else x,
+    "floor": lambda x: int(np.floor(x)),
+    "ceil": lambda x: int(np.ceil(x)),
+    "round": lambda x: int(np.rint(x)),
+}
+
+
+class ReplayDiverged(Exception):
+    """A guard of the function does not hold for these values."""
+
+    def __init__(self, guard: Guard | None = None) -> None:
+        super().__init__("" if guard is None else f"the guard at {guard.where} does not hold")
+        self.guard = guard
+
+
+def replay(function: Function, values: Sequence[Any]) -> list[Any]:
+    """The results of a function, given values for its inputs and captures."""
+    table: dict[Var, Any] = dict(zip((*function.inputs, *function.captures), values, strict=True))
+
+    def read(atom: Atom) -> Any:
+        return atom.value if isinstance(atom, Const) else table[atom]
+
+    with at_origins() as tracer:
+        for step in function.body:
+            if isinstance(step, Guard):
+                if GUARD_CONVERSIONS[step.kind](read(step.operand)) != step.expected:
+                    raise ReplayDiverged(step)
+                continue
+            if tracer is not None:
+                tracer.origin = step.where or None
+            out = step.out
+            x = table[out] = apply(step.op, tuple(map(read, step.operands)), step.params)
+            if type(x) is complex and out.type.weak and out.type.dtype.kind != "c":
+                raise ReplayDiverged  # Python takes the root of a negative number
+    return [read(atom) for atom in function.outputs]

@@ -4,14 +4,18 @@
 the user's line; `Tracer.add_guard` notes that Python has branched on a value. The functions
 `record_error`, `check_write`, `close_leaf`, ... tell the current tracer what else matters to it.
 
+`start_loop` is called when a Python loop is about to iterate: `control/python_loops` hands in what
+follows its turns.
+
 Invariant: a plain array that is an operand is kept by reference, since the compiled code reads it
 afresh on every call; a copy of what it held is kept beside it (`Tracer.snapshot_operand`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -513,3 +517,29 @@ def _place_of(origin: Value | str) -> tuple[Any, int] | None:
 def _user_location(depth: int) -> tuple[Any, int]:
     frame = user_frame(depth)
     return (None, 0) if frame is None else (frame.f_code, frame.f_lineno)
+
+
+Starter = Callable[[str, tuple[Any, ...], FrameType], Any]
+_starters: list[Starter] = []
+
+
+def set_loop_starter(starter: Starter) -> None:
+    """Set the function that follows loops (called once, at import)."""
+    _starters[:] = [starter]
+
+
+def start_loop(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
+    """The iterator for a loop over `range`, `zip` or `enumerate` of what is given, or over the
+    `rows` of an array, if the running instruction of the frame is the head of one that may be
+    followed; None if not."""
+    tracer = current_tracer()
+    if not _starters or tracer is None or tracer.is_body_trace or tracer.abort_reason:
+        return None
+    return _starters[0](kind, given, frame)
+
+
+def note_extents(value: Value) -> None:
+    """The code asks for extents of a value: one that grows has them in the turn that runs alone."""
+    tracer = current_tracer()
+    for turn in () if tracer is None else tracer.turns:
+        turn.has_learned |= value in turn.growing

@@ -37,7 +37,6 @@ from tracker.tape.placeholders import (
     resolve_placeholder,
     resolve_within,
 )
-from tracker.tape.python_loops import note_extents, start_loop
 from tracker.tape.record import (
     apply_binary,
     apply_unary,
@@ -46,7 +45,7 @@ from tracker.tape.record import (
     value_of,
     wrap,
 )
-from tracker.tape.tracer import current_tracer, dismiss_error
+from tracker.tape.tracer import current_tracer, dismiss_error, note_extents, start_loop
 from tracker.tape.value import Value, leaf
 
 _CASTS_PYTHON_COMPLEX = version_of(np) < (2, 5)  # as it casts arrays

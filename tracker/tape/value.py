@@ -25,10 +25,10 @@ from typing import Any
 
 import numpy as np
 
+from tracker.support import library_hooks
 from tracker.support.forks import register_at_fork
 from tracker.support.structs import record
 from tracker.support.weakrefs import WeakIdentityDict, removing_ref
-from tracker.tape import library_hooks
 
 NO_PARAMS: dict[str, Any] = {}
 LEAF_PARAMS: dict[str, Any] = {}  # of a leaf, also when it is closed: another dict

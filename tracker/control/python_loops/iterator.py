@@ -27,7 +27,7 @@ from tracker.jit.tracing import calls_unmonitored
 from tracker.ops.elementwise.unary import positive
 from tracker.ops.indexing.getitem import getitem
 from tracker.ops.indexing.inplace import write_value
-from tracker.support.frame_locals import frame_locals, set_frame_locals
+from tracker.support.cpython import frame_locals, set_frame_locals
 from tracker.support.structs import record
 from tracker.tape.loop_index import (
     Affine,

@@ -23,7 +23,7 @@ from tracker.ir.lowering import Branch, Loop, While
 from tracker.jit.tracing.trace import GuardFailed, Trace
 from tracker.ops.shape.memory_order import in_memory_order
 from tracker.tape.observers import CallbackMismatch
-from tracker.tape.replay import ReplayDiverged, replay
+from tracker.tape.record import ReplayDiverged, replay
 
 _MAX_CALLS = 8
 _MAX_SHARE = 3  # interpreted calls take at most a third of the time for compiling,

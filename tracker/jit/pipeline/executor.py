@@ -34,7 +34,7 @@ from tracker.jit.tracing.trace import GuardFailed
 from tracker.ops.shape.memory_order import MemoryOrder, in_memory_order
 from tracker.random.draw_ops import RollbackLog
 from tracker.tape.observers import CallbackMismatch
-from tracker.tape.replay import GUARD_CONVERSIONS
+from tracker.tape.record import GUARD_CONVERSIONS
 from tracker.tree import LEAF, Structure
 
 if TYPE_CHECKING:

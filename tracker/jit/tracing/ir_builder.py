@@ -40,8 +40,7 @@ from tracker.support.structs import record
 from tracker.tape.liveness import unreferenced_operands
 from tracker.tape.loop_index import TurnIndex
 from tracker.tape.reachability import depends_on_live_leaf
-from tracker.tape.record import value_of
-from tracker.tape.replay import GUARD_CONVERSIONS
+from tracker.tape.record import GUARD_CONVERSIONS, value_of
 from tracker.tape.tracer import Tracer
 from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import Value, history_of

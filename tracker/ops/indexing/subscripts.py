@@ -1,16 +1,21 @@
 """Subscripts as ops: `x[key]`, `x[key] = v`, and scatter-add.
 
 Each function splits a subscript (`canonical.py`) and applies the op for it (`getitem.py`);
-`inplace.py` builds NumPy's subscripts and assignment from them.
+`inplace.py` builds NumPy's subscripts and assignment from them. `write_in_place` is `x[key] = v`
+without a copy of x, where nothing else can see the old array: it compares reference counts with
+those of a tracked array that nothing else refers to (`_unshared_counts`).
 """
 
 from __future__ import annotations
 
+import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tracker.ir.op import LINEAR, Op
 from tracker.ir.types import Type, type_of
 from tracker.ops.declare.arguments import as_array
 from tracker.ops.declare.casting import cast_for_item, cast_for_store
@@ -28,12 +33,11 @@ from tracker.ops.indexing.getitem import (
     scatter,
     scatter_add,
 )
-from tracker.tape.inplace_write import write_in_place
 from tracker.tape.loop_index import index_of_growing
 from tracker.tape.observers import is_tracing, observers
-from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
+from tracker.tape.record import apply, aval_of, data_of, recorded_operand, value_of, wrap
 from tracker.tape.tracked import Tracked
-from tracker.tape.value import Value
+from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 
 def read_subscript(x: Any, key: Any) -> tuple[Any, Index, tuple[Any, ...]]:
@@ -184,3 +188,61 @@ def _fit_value(v: Any, index: Index, x: Any) -> Any:
         have, want = (str(shape).replace(" ", "") for shape in (given_shape, target))
         raise ValueError(f"could not broadcast input array from shape {have} into shape {want}")
     return v
+
+
+class InPlaceParams(dict[str, Any]):
+    """Params of a write that was made in its first operand's own array, of which it overwrote a
+    part.
+
+    `holders`: how many values of the history share the array. Each of them is an operand of the
+    next and of nothing else, so nothing can read what a later write overwrote. Derivative rules of
+    such a write use the operand's shape and dtype only.
+    """
+
+    __slots__ = ("holders",)
+
+    def __init__(self, params: dict[str, Any], holders: int) -> None:
+        super().__init__(params)
+        self.holders = holders
+
+
+def write_in_place(op: Op, tracked: Any, part: Any, index: Any) -> bool:
+    """As `tracked._value = op(tracked, part)` for the op `x[index] = part` on a copy of x, but
+    without the copy. Returns False, and does nothing, where something else can see the array."""
+    if observers or not tracked._value or part is tracked:  # x[::-1] = x reads what it overwrites
+        return False
+    params = tracked._value.params
+    holders = params.holders if type(params) is InPlaceParams else 1
+    if _reference_counts(tracked) != (_unshared_counts[0], _unshared_counts[1] + holders - 1):
+        return False
+    value = tracked._value
+    if value.op is not op and not _rules_allow_overwrite(value.op):
+        return False
+    array = value.data
+    if type(array) is not np.ndarray or array.base is not None or not array.flags.writeable:
+        return False
+    operand = recorded_operand(part, op)
+    array[index] = operand.data if type(operand) is Value else operand
+    made = Value(array, op, (value, operand), InPlaceParams({"index": index}, holders + 1))
+    tracked._value = made
+    return True
+
+
+def _rules_allow_overwrite(op: Any) -> bool:
+    """Whether the derivative rules of the op that made a value read its elements elementwise at
+    most: no cotangent reaches an overwritten element, and no tangent leaves it. The rules of an
+    inverse or of a maximum, say, need all of them."""
+    if not isinstance(op, Op):
+        return op is None or op is CLOSED
+    return op.partials is not None or op.jvp == LINEAR
+
+
+def _reference_counts(tracked: Any) -> tuple[int, int]:
+    """How many references the value of a tracked array has, and the value's array."""
+    value = tracked._value
+    array = value.data
+    return sys.getrefcount(value), sys.getrefcount(array)
+
+
+_probe = types.SimpleNamespace(_value=Value(np.zeros(1), None, (), NO_PARAMS))
+_unshared_counts = _reference_counts(_probe)  # of a tracked array that nothing else refers to

@@ -14,7 +14,7 @@ import scipy.sparse
 from tracker.scipy._bridge.fallback import scipy_fallback
 from tracker.scipy.sparse import linalg as linalg
 from tracker.scipy.sparse.construct import CONSTRUCTORS
-from tracker.tape.library_hooks import run_hooks
+from tracker.support.library_hooks import run_hooks
 
 globals().update(CONSTRUCTORS)
 if TYPE_CHECKING:

@@ -1,17 +1,57 @@
-"""Errors of `__float__` that reach the user from `array[i] = x`.
+"""Frames and slots of CPython: local names of a running frame, and errors of `__float__` that reach
+the user from `array[i] = x`.
 
-NumPy replaces any such error by "setting an array element with a sequence" if the class of `x` has
-the slot `sq_item`, which Python fills in for `__getitem__`. So the slot is empty from the failure
-of `__float__` until the interpreter goes on in the frame that called NumPy: a trace function fills
-it again, and takes itself away.
+From Python 3.13 on, `frame.f_locals` writes through (PEP 667). Before, it is a copy that the C API
+puts back.
+
+NumPy replaces any error of `__float__` by "setting an array element with a sequence" if the class
+of `x` has the slot `sq_item`, which Python fills in for `__getitem__`. So the slot is empty from
+the failure of `__float__` until the interpreter goes on in the frame that called NumPy
+(`hide_items`): a trace function fills it again, and takes itself away.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import sys
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
+
+_WRITES_THROUGH = sys.version_info >= (3, 13)
+
+
+def frame_locals(frame: FrameType) -> dict[str, Any]:
+    """The names of a frame that are bound, closure variables included."""
+    found = dict(frame.f_locals)
+    _release_copy(frame)
+    return found
+
+
+def set_frame_locals(frame: FrameType, values: Mapping[str, Any]) -> None:
+    """Bind names of a frame that is suspended in a call."""
+    frame.f_locals.update(values)
+    if _locals_to_fast is not None:
+        _locals_to_fast(frame, 0)
+    _release_copy(frame)
+
+
+def _release_copy(frame: FrameType) -> None:
+    """Empty the copy, which would keep objects alive until the frame ends."""
+    if not _WRITES_THROUGH:
+        frame.f_locals.clear()
+
+
+def _put_back() -> Callable[[FrameType, int], None]:
+    function = ctypes.pythonapi.PyFrame_LocalsToFast
+    function.argtypes = ctypes.py_object, ctypes.c_int
+    function.restype = None
+    return function
+
+
+_locals_to_fast = _put_back() if not _WRITES_THROUGH else None
+
 
 _TP_AS_SEQUENCE = 10  # the field's number in a type object, after its header
 _SQ_ITEM = 3  # in a table of sequence methods
@@ -40,8 +80,6 @@ def hide_items(cls: type, caller: FrameType | None) -> None:
 @functools.cache
 def _item_slot(cls: type) -> Any:
     """The slot in memory; None if this Python has other type objects."""
-    import ctypes
-
     if sys.implementation.name != "cpython":
         return None
     pointer = ctypes.sizeof(ctypes.c_void_p)

@@ -4,7 +4,7 @@ import sys
 import types
 
 from tracker import gradient
-from tracker.tape import library_hooks
+from tracker.support import library_hooks
 
 
 class Theirs:
