@@ -71,12 +71,7 @@ from tracker.jit.tracing.inputs import PendingEffects
 from tracker.jit.tracing.ir_builder import TraceAbandoned
 from tracker.jit.tracing.placeholder_swap import TRACING_LOCK, untrack_error
 from tracker.jit.tracing.side_effects import StateRollbackLog
-from tracker.jit.tracing.trace import (
-    TracedRun,
-    rebuild_arguments,
-    static_leaves,
-    trace_call,
-)
+from tracker.jit.tracing.trace import TracedRun, rebuild_arguments, static_leaves, trace_call
 from tracker.random.draw_ops import RollbackLog, UnrecordedDraws
 from tracker.support import errstate
 from tracker.support.array_copies import same_bytes

@@ -76,10 +76,7 @@ class RecordedCalls:
         rule = self._rules.get(argnums)
         if rule is None:
             rule = self._rules[argnums] = CustomRule(
-                self.name,
-                self.function,
-                functools.partial(self._reverse, argnums),
-                self._forward,
+                self.name, self.function, functools.partial(self._reverse, argnums), self._forward
             )
         y = apply_rule(rule, args, kwargs)
         self._check(group, tracked)  # the call may have made a trace

@@ -35,10 +35,7 @@ MAX_BLOCKS = 32
 _SLACK_BITS = 3  # a block may be longer than the request by a 2**-_SLACK_BITS part
 _MAX_KEPT_BYTES = 1 << 30  # whatever the size of the memory
 _MEMORY_FRACTION = 16  # at most this part of the machine's memory is kept
-_MADV_HUGEPAGE, _MADV_FREE = (
-    14,
-    8,
-)  # Linux
+_MADV_HUGEPAGE, _MADV_FREE = (14, 8)  # Linux
 
 _TEXT = """
 %block = type {{ ptr, i64 }}
