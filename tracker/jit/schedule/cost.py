@@ -29,7 +29,6 @@ _GATHER_COST = RECOMPUTE_LIMIT  # a load from a computed address: its users are 
 # Elements of a result per element of an operand; from here on its functions, or its divisions and
 # roots, are not repeated.
 _MIN_MATH_REPEATS, _MIN_REPEATS = 2, 8
-_LARGE_SCRATCH = 1 << 20  # bytes of scratch that is worth freeing early
 _MAX_MATH_DEPTH = 2  # transcendental functions of one another in a loop over cached values
 _MIN_CHAIN_SIZE, _MAX_CHAIN_SIZE = 256, 1 << 17  # elements; more leave the cache
 
@@ -196,34 +195,13 @@ class CostModel:
                 cost += self.recompute_cost(operand, level, limit - cost)
         return cost
 
-    def is_mask_of_gather(self, o: Var) -> bool:
-        """Whether a value is a mask computed from a gather of a large scratch array: once the mask
-        is stored, in a fraction of the memory, the array is dead."""
-        if o.type.dtype.kind != "b" or not isinstance(self.locations[o], Expression):
-            return False
-        for gathered in self.definitions[o].operands:
-            eqn = self.definitions.get(gathered) if isinstance(gathered, Var) else None
-            if eqn is None or not isinstance(eqn.op.lower, View) or len(eqn.operands) == 1:
-                continue
-            base = eqn.operands[0]
-            buffer = self.locations[base].buffer if isinstance(base, Var) else None
-            if (
-                buffer is not None
-                and buffer.role == "scratch"
-                and buffer.type.nbytes >= _LARGE_SCRATCH
-            ):
-                return True
-        return False
-
     def is_forced_store(self, o: Var) -> bool:
         """Whether an expression is to be read from memory in any case."""
         return o in self.forced_stores and isinstance(self.locations[o], Expression)
 
     def must_store(self, o: Var, eqn: Eqn) -> bool:
         """Whether an elementwise equation reads an operand from memory in any case."""
-        return (
-            self.is_mask_of_gather(o) or self.is_forced_store(o) or self.exceeds_math_depth(o, eqn)
-        )
+        return self.is_forced_store(o) or self.exceeds_math_depth(o, eqn)
 
     def repeats_slow_op(self, o: Var, eqn: Eqn) -> bool:
         """Whether a slow operation would be recomputed for many elements of a result: a
