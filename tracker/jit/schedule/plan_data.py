@@ -130,8 +130,8 @@ class Kernel:
     """One loop nest over `space` at `level`.
 
     weight: its number of operations, transcendental functions counted as many; lines: the length of
-    its code, recomputed values included; work: operations of its members per point; chain: its
-    longest chain of transcendental functions; fused: reductions over a smaller space.
+    its code, recomputed values included; work: operations of its members per point; fused:
+    reductions over a smaller space.
     """
 
     space: tuple[int, ...]
