@@ -1,42 +1,34 @@
-"""Dead store elimination, for overwritten and for cancelled writes.
+"""Dead store elimination, for overwritten and for cleared parts of arrays.
 
     put(put(x, v, i), w, i), put(x + embed(v, i), w, i)    ->  put(x, w, i)
     (put(g, 0.0, i) + a) + embed(v, i)                     ->  put(g, v, i) + a
-    ((put(g, 0.0, i) + a) + b) + embed(g[i], i)            ->  (g + a) + b
-    (put(g, v, i) + a) + embed(g[i], i)                    ->  (g + embed(v, i)) + a
 
 The first comes from loops that update a row many times (`c[k] += ...`; reads are forwarded), the
-others from pullbacks of `x[i] = f(x[i])` and `x[i] -= v`: the write clears a part of the cotangent
-of x, and the read of the old content adds a new cotangent, or restores the old one. In between,
-other readers of x may have added theirs.
+second from pullbacks of `x[i] = f(x[i])`: the write clears a part of the cotangent of x, and the
+read of the old content adds a new cotangent. In between, other readers of x may have added theirs.
 
-Data: a `_ClearedPart` is a part that was cleared and not restored yet; a sum has those of its terms
+Data: a `_ClearedPart` is a part that was cleared and not filled yet; a sum has those of its terms
 that have no other readers. Invariants: types stay; linear in the equations, as the parts of a sum
-are limited; results of the last three differ by the order of sums.
+are limited; results of the second differ by the order of sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
-from tracker.ir.op import OPS
-from tracker.ir.passes.manager import BodyWriter, as_pass, resolve, substitute, with_body
+from tracker.ir.passes.manager import as_pass, resolve, substitute, with_body
 
 _MAX_CLEARED = 4  # parts of a sum; further ones are not followed
 
 
 class _ClearedPart(NamedTuple):
-    """`cleared` is `original` except at an index, where it is `value` (None: zero).
-
-    user: the sum that `cleared` is a term of.
-    """
+    """`cleared` is `original` except at an index, where it is zero; `user`: the sum that it is a
+    term of."""
 
     cleared: Var
     original: Atom
     basic_index: tuple[Any, ...]
-    value: Atom | None
     user: Var | None = None
 
 
@@ -51,36 +43,22 @@ def eliminate_dead_stores(function: Function) -> Function:
     if not sweep.replaced and not sweep.rewired:
         return function
     delayed = {write.out for writes in sweep.delayed.values() for write in writes}
-    new = BodyWriter()
+    body: list[Eqn | Guard] = []
     by: dict[Var, Atom] = {}
     for old in function.body:
         step = old
         if isinstance(old, Eqn):
             if old.out in delayed:
                 continue
-            new.body += [substitute(write, by) for write in sweep.delayed.get(old.out, ())]
+            body += [substitute(write, by) for write in sweep.delayed.get(old.out, ())]
             step = sweep.rewired.get(old.out, old)
         replacement = sweep.replaced.get(step.out) if isinstance(step, Eqn) else None
         if replacement is None:
-            new.body.append(substitute(step, by))
-            continue
-        assert isinstance(step, Eqn)
-        if isinstance(replacement, _ClearedPart):
-            new.where = step.where
-            by[step.out] = _emit_restored(new, replacement, by)
+            body.append(substitute(step, by))
         else:
+            assert isinstance(step, Eqn)
             by[step.out] = resolve(replacement, by)
-    return with_body(function, new.body, by)
-
-
-def _emit_restored(new: BodyWriter, region: _ClearedPart, by: Mapping[Var, Atom]) -> Atom:
-    """The value of a cleared array whose part is restored: the original, plus what was put."""
-    whole = resolve(region.original, by)
-    if region.value is None:
-        return whole
-    value = resolve(region.value, by)
-    part = new.emit("embed", value, index=region.basic_index, shape=region.cleared.type.shape)
-    return new.emit("add", whole, part)
+    return with_body(function, body, by)
 
 
 class _DeadStoreSweep:
@@ -88,8 +66,7 @@ class _DeadStoreSweep:
 
     rewired: writes of another value, or to an earlier version of their array. delayed: writes of a
     value that is made after its part was cleared, by the sum in front of which they are made.
-    replaced: for sums that restored a part, their other term, and for arrays that were cleared for
-    it, the part.
+    replaced: for sums that filled a part, their other term.
     """
 
     def __init__(self, function: Function) -> None:
@@ -98,7 +75,7 @@ class _DeadStoreSweep:
         self.position: dict[Atom, int] = {}  # the number of the step
         self.rewired: dict[Var, Eqn] = {}
         self.delayed: dict[Var, list[Eqn]] = {}
-        self.replaced: dict[Var, Atom | _ClearedPart] = {}
+        self.replaced: dict[Var, Atom] = {}
         self.cleared_parts: dict[Atom, tuple[_ClearedPart, ...]] = {}
 
     def visit(self, step: Eqn | Guard) -> None:
@@ -118,18 +95,14 @@ class _DeadStoreSweep:
         if under is not base:
             eqn = Eqn(eqn.op, (under, value), eqn.params, eqn.out, eqn.where)
             self.rewired[eqn.out] = eqn
-        zero = self.is_zero(value)
-        if under.type == eqn.out.type and (zero or _is_part(value, eqn)):
-            self.cleared_parts[eqn.out] = (
-                _ClearedPart(eqn.out, under, index, None if zero else value),
-            )
+        if under.type == eqn.out.type and self.is_zero(value):
+            self.cleared_parts[eqn.out] = (_ClearedPart(eqn.out, under, index),)
         return eqn
 
     def _live_base(self, base: Atom, index: tuple[Any, ...]) -> Atom:
         """An array before writes of, and additions to, parts that are overwritten now."""
         while self.uses[base] == 1 and (before := self.eqns.get(base)) is not None:
-            replacement = self.replaced.get(before.out)
-            if isinstance(replacement, Var):
+            if (replacement := self.replaced.get(before.out)) is not None:
                 base = replacement
                 continue
             if before.op.name == "put" and before.params["index"] == index:
@@ -166,30 +139,13 @@ class _DeadStoreSweep:
             if found[0].user is None:
                 found = (found[0]._replace(user=eqn.out),)
             for region in found:
-                if self.is_restored_by(term, region):
-                    self.replaced[region.cleared] = region
-                elif not self.is_overwritten_by(term, region, eqn):
-                    continue
-                self.replaced[eqn.out] = total
-                found = tuple([other for other in found if other is not region])
-                break
+                if self.is_overwritten_by(term, region, eqn):
+                    self.replaced[eqn.out] = total
+                    found = tuple([other for other in found if other is not region])
+                    break
             regions += found
         if regions:
             self.cleared_parts[eqn.out] = regions[:_MAX_CLEARED]
-
-    def is_restored_by(self, term: Atom, region: _ClearedPart) -> bool:
-        """Whether a term is the old content of a part, and zero elsewhere."""
-        embedded = self._embedded(term)
-        if embedded is None:
-            return False
-        read = self.eqns.get(embedded.operands[0])
-        return (
-            read is not None
-            and read.op.name == "getitem"
-            and read.operands[0] is region.original
-            and read.params["index"] == embedded.params["index"] == region.basic_index
-            and term.type == region.cleared.type
-        )
 
     def is_overwritten_by(self, term: Atom, region: _ClearedPart, total: Eqn) -> bool:
         """Whether a term is zero outside of a cleared part, and available when the part was
@@ -197,7 +153,6 @@ class _DeadStoreSweep:
         embedded = self._embedded(term)
         if (
             embedded is None
-            or region.value is not None
             or embedded.params["index"] != region.basic_index
             or term.type != region.cleared.type
         ):
@@ -215,9 +170,3 @@ class _DeadStoreSweep:
             return False
         self.delayed.setdefault(user, []).append(write)
         return True
-
-
-def _is_part(value: Atom, put: Eqn) -> bool:
-    """Whether a written value has the shape and dtype of the slice, so that `embed` takes it."""
-    getitem = OPS["getitem"].infer(put.operands[0].type, index=put.params["index"])
-    return value.type == getitem
