@@ -60,7 +60,7 @@ def _search(key: str, size: int) -> RoutineText:
 
     whole = c.let("and i64 %count, -8")
     eights = c.select(c.compare("eq", "%n", 0), 0, whole)
-    rights = _spread(c, "i1", "%right")
+    rights = c.splat(8, "i1", "%right")
     with c.plain_loop(0, c.let(f"lshr i64 {eights}, 3")) as block:
         at = c.mul(block, 8)
         wanted = c.let(f"load <8 x {key}>, ptr {c.address('%keys', at, key)}, align {size}")
@@ -68,13 +68,10 @@ def _search(key: str, size: int) -> RoutineText:
         with c.repeat() as halving:
             half = c.let(f"lshr i64 {c.get(left)}, 1")
             is_last = c.compare("eq", half, 0)
-            step = _spread(c, "i64", c.select(is_last, 1, half))
+            step = c.splat(8, "i64", c.select(is_last, 1, half))
             highs = c.let(f"add <8 x i64> {c.get(lows)}, {step}")
-            found = "poison"
-            for lane in range(8):
-                high = c.let(f"extractelement <8 x i64> {highs}, i64 {lane}")
-                x = c.load("%row", c.sub(high, 1), key)
-                found = c.let(f"insertelement <8 x {key}> {found}, {key} {x}, i64 {lane}")
+            lanes = [c.let(f"extractelement <8 x i64> {highs}, i64 {lane}") for lane in range(8)]
+            found = c.vector_of(key, [c.load("%row", c.sub(high, 1), key) for high in lanes])
             before = is_before(found, wanted, rights, "<8 x i1>", f"<8 x {key}>")
             moved = f"select <8 x i1> {before}, <8 x i64> {highs}, <8 x i64> {c.get(lows)}"
             c.set(lows, c.let(moved))
@@ -93,10 +90,3 @@ def _search(key: str, size: int) -> RoutineText:
         c.store(c.get(low), "%out", i, "i64")
     c.ret()
     return c.routine()
-
-
-def _spread(c: FunctionWriter, kind: str, x: str) -> str:
-    """A vector of eight times the same."""
-    one = c.let(f"insertelement <8 x {kind}> poison, {kind} {x}, i64 0")
-    zeros = "<8 x i32> zeroinitializer"
-    return c.let(f"shufflevector <8 x {kind}> {one}, <8 x {kind}> poison, {zeros}")

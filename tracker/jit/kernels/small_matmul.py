@@ -79,19 +79,13 @@ def _vector_rows(c: FunctionWriter, product: Product, where: tuple[str, str, str
     def right_row(p: str) -> str:
         if not right.transposed:
             return c.let(f"load {row}, ptr {c.address(y, right.place(c, p, 0), text)}, {align}")
-        vector = "poison"
-        for j in range(n):
-            number = c.load(y, right.place(c, p, j), text)
-            vector = c.let(f"insertelement {row} {vector}, {text} {number}, i64 {j}")
-        return vector
+        return c.vector_of(text, [c.load(y, right.place(c, p, j), text) for j in range(n)])
 
     with c.plain_loop(0, m) as i:
         total = c.variable("zeroinitializer", row)
         with c.plain_loop(0, k) as p:
             number = c.load(x, left.place(c, i, p), text)
-            first = c.let(f"insertelement {row} poison, {text} {number}, i64 0")
-            mask = f"<{n} x i32> zeroinitializer"
-            spread = c.let(f"shufflevector {row} {first}, {row} poison, {mask}")
+            spread = c.splat(n, text, number)
             c.set(total, c.multiply_add(spread, right_row(p), c.get(total), row))
         target = c.address(z, c.mul(i, n), text)
         c.emit(f"store {row} {c.get(total)}, ptr {target}, {align}")

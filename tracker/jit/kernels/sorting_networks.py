@@ -268,9 +268,7 @@ def _load_eight(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
             cell = t.address("%keys", where, t.given)
             rows.append(t.let(f"load {given}, ptr {cell}, align {t.bytes}"))
         if t.kind == "packed":
-            places = "poison"
-            for k, number in enumerate(numbers):
-                places = t.let(f"insertelement <8 x i64> {places}, i64 {number}, i64 {k}")
+            places = t.vector_of("i64", numbers)
             wide = [t.let(f"zext {given} {row} to <8 x i64>") for row in rows]
             high = [t.let(f"shl <8 x i64> {row}, splat (i64 32)") for row in wide]
             rows = [t.let(f"or <8 x i64> {row}, {places}") for row in high]
@@ -336,9 +334,7 @@ def _load_one(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
 
 def _store_position(t: _NetworkWriter, line: str, lines: int) -> None:
     """Store the initial position beside a line of keys."""
-    number = t.let(f"insertelement {t.vector} poison, i64 {line}, i64 0")
-    zeros = f"<{t.lanes} x i32> zeroinitializer"
-    numbers = t.let(f"shufflevector {t.vector} {number}, {t.vector} poison, {zeros}")
+    numbers = t.splat(t.lanes, "i64", line)
     beside = t.add(line, lines)
     cell = t.let(f"getelementptr {t.vector}, ptr %room, i64 {beside}")
     t.emit(f"store {t.vector} {numbers}, ptr {cell}, align 8")

@@ -451,20 +451,13 @@ class _RowProductWriter:
         """A row as a vector; its numbers may not be adjacent in memory."""
         if self.across == 1:
             return self.c.let(f"load {self.vector}, ptr {y}, {self.align}")
-        vector = "poison"
-        for j in range(self.width):
-            number = self.c.load(self._fixed(y, j * self.across))
-            vector = self.c.let(
-                f"insertelement {self.vector} {vector}, {self.kind} {number}, i32 {j}"
-            )
-        return vector
+        places = [self._fixed(y, j * self.across) for j in range(self.width)]
+        return self.c.vector_of(self.kind, list(map(self.c.load, places)))
 
     def _spread(self, x: str, p: int) -> str:
         """Number p of a row of the tall matrix, in every lane."""
         number = self.c.load(self._fixed(x, self.gather.offsets[p]))
-        one = self.c.let(f"insertelement {self.vector} poison, {self.kind} {number}, i32 0")
-        mask = f"<{self.width} x i32> zeroinitializer"
-        return self.c.let(f"shufflevector {self.vector} {one}, {self.vector} poison, {mask}")
+        return self.c.splat(self.width, self.kind, number)
 
     # Loops
 

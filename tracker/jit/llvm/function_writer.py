@@ -104,6 +104,22 @@ class FunctionWriter(TextWriter):
         self.declared.add(f"declare {kind} @llvm.fmuladd.{suffix}({kind}, {kind}, {kind})")
         return self.let(f"call {kind} @llvm.fmuladd.{suffix}({kind} {a}, {kind} {b}, {kind} {c})")
 
+    # Vectors
+
+    def splat(self, count: int, kind: str, x: object) -> str:
+        """A vector of `count` times the same number."""
+        vector, zeros = f"<{count} x {kind}>", f"<{count} x i32> zeroinitializer"
+        one = self.let(f"insertelement {vector} poison, {kind} {x}, i64 0")
+        return self.let(f"shufflevector {vector} {one}, {vector} poison, {zeros}")
+
+    def vector_of(self, kind: str, numbers: Sequence[str]) -> str:
+        """A vector of different numbers."""
+        vector = "poison"
+        for lane, x in enumerate(numbers):
+            whole = f"<{len(numbers)} x {kind}> {vector}"
+            vector = self.let(f"insertelement {whole}, {kind} {x}, i64 {lane}")
+        return vector
+
     # Memory
 
     def address(self, pointer: str, index: object, kind: str = "") -> str:
