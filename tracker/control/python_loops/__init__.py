@@ -26,7 +26,8 @@ of the loop, and of functions that it calls, is read beforehand (`loop_code.py`)
   what turns have overwritten (`control/overwritten.py`).
 - Slices whose extents move (`A[i, :i]`) have the extent of their axis in the body, and the
   positions that mean something (`growing_values.py`). Which code may see them is known beforehand
-  (`turn_state.py`), and a turn that asks for such an extent stands for no other turns.
+  (`turn_state.py`), and a turn that asks for such an extent stands for no other turns. The products
+  of rows with such slices of a matrix (`X[:, i] @ X[:, i:]`) are one product, before the loop.
 - Lists to which turns only append get rows of what the loop stacks (`growing_lists.py`).
 - Loops nest: rows and writes of an inner loop are equations of the outer turn, with places that are
   affine in the outer index. The number of turns of an inner loop may be affine, too; then it is an
@@ -34,8 +35,8 @@ of the loop, and of functions that it calls, is read beforehand (`loop_code.py`)
 
 Not rolled: places that wrap around, turns that read a list that they grow or change objects,
 branches on the index or on values, comprehensions; of slices whose extents move all but elementwise
-ops, sums, products and flips, and where they are parts of large matrices (a product of the part is
-faster).
+ops, sums, products and flips, and where they are parts of large matrices that are not multiplied by
+rows (a product of the part is faster).
 
 Invariant: results, writes, prints and exceptions are those of the plain loop. What is not known to
 be the same in all turns raises `NotRollable`, and nothing has happened.

@@ -266,7 +266,8 @@ class GrowingValues:
         if base in self.spans:
             raise NotRollable("a part of a slice whose extent moves is written")
         if rewrites_itself(value):
-            return self.body.read(base)
+            same: Value = self.body.read(base)
+            return same
         places = places_of(value.params["index"], shape)
         whole = whole_places(places)
         array = self.body.read(self._before_same(base, places))
@@ -444,7 +445,8 @@ class GrowingValues:
         matrix = wrap(whole) if inner == 0 else np.transpose(wrap(whole))
         product = apply(matmul, (stack, matrix))
         made = self.body.row_input(product, np.zeros(span.extent, value.aval.dtype))
-        return self.with_spans(value, (span,), made)
+        self.with_spans(value, (span,), made)
+        return made
 
     def _total_width(self, span: Span) -> int:
         """The positions in a span, over all turns; 0 if an outer loop says how many."""
