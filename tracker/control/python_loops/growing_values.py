@@ -38,7 +38,7 @@ from tracker.ops.indexing.getitem import gather, getitem, put, scatter
 from tracker.ops.linalg.matmul import matmul
 from tracker.ops.reduce.reduce import sum_
 from tracker.ops.shape.create import before, iota, to_discrete
-from tracker.tape.loop_index import Affine, Places, TurnIndex
+from tracker.tape.loop_index import Affine, AxisPlace, Places, TurnIndex
 from tracker.tape.record import apply, wrap
 from tracker.tape.value import NO_PARAMS, Value
 
@@ -46,24 +46,22 @@ if TYPE_CHECKING:
     from tracker.control.python_loops.turn_body import TurnBody
 
 _MAX_MASKED = 1 << 14  # elements; beyond, products of parts are faster than a short trace
-_MAX_PRODUCT = 1 << 24  # elements of a product of the rows of all turns,
-_MAX_WASTE = 3  # of which one in so many is needed
+_MAX_PRODUCT = 1 << 24  # elements of a product of matrices, of whose rows turns take parts:
+_MAX_WASTE = 3  # one in so many
 _INT = np.dtype(np.intp)
 _LINEAR = (add, subtract, negative, positive)  # of zeros they make zeros
 
 
 class GrowingValues:
     """What is known of growing values: their `spans`, whether they are zero outside, and whether
-    they are parts of arrays (`are_parts`), which may be anything there. `wholes`: the arrays, the
-    same in all turns, that such parts are parts of. `loops`: the spans of what loops stack that
-    take a number of turns that moves."""
+    they are parts of arrays (`are_parts`), which may be anything there. `loops`: the spans of what
+    loops stack that take a number of turns that moves."""
 
     def __init__(self, body: TurnBody) -> None:
         self.body = body
         self.spans: dict[Value, Spans] = {}
         self.are_zero: set[Value] = set()
         self.are_parts: set[Value] = set()
-        self.wholes: dict[Value, Value] = {}
         self.filled: dict[tuple[Value, int], Value] = {}
         self.loops: dict[Value, Span] = {}
         self.numbers: dict[Affine, Any] = {}
@@ -179,9 +177,9 @@ class GrowingValues:
         if any(p is not None and p.start.factor(self.body.variable) for p in whole):
             made = self.body.row(base, TurnIndex.of((), whole), part_aval(base.aval, whole))
         elif is_everything(whole, shape):
-            made = self.wholes[value] = base
+            made = base
         else:
-            made = self.wholes[value] = read_places(wrap(base), whole)._value
+            made = read_places(wrap(base), whole)._value
         return self.with_spans(value, spans_of_places(places), made)
 
     def _written_before(self, base: Value, places: Places) -> Value:
@@ -430,23 +428,41 @@ class GrowingValues:
         return self._written(value, spans, (*m, *n), matmul, tuple(xs), value.params)
 
     def _row_of_product(self, value: Value, a: Any, b: Any) -> Value | None:
-        """A row times a part of a matrix that is the same in all turns: one product of all rows,
-        before the loop. None if it is another product, or too large."""
-        row, part, inner = (a, b, 0) if b in self.wholes else (b, a, 1)
-        stack, whole = self.body.stack_of(row), self.wholes.get(part)
-        if stack is None or whole is None or (np.ndim(row.aval), np.ndim(whole.aval)) != (1, 2):
+        """A line of a matrix times a growing part of one, neither of which changes in the loop: a
+        row of their product, which is computed before. None if it is another product, or little of
+        that one is needed."""
+        row, part, inner = (a, b, 0) if self.spans_of(b) else (b, a, 1)
+        if not (self._is_part_of_matrix(row) and self._is_part_of_matrix(part)):
             return None
+        lines, matrix = row.operands[0], part.operands[0]
+        own = [*filter(None, places_of(row.params["index"], lines.aval.shape))]
+        rectangle = whole_places(places_of(part.params["index"], matrix.aval.shape))
+        places = [*filter(None, rectangle)]
+        moving = [axis for axis, p in enumerate(own) if p.start.factor(self.body.variable)]
         span = self.spans[part][1 - inner]
-        if span is None or self.spans[part][inner] is not None:
+        if len(moving) != 1 or own[moving[0]].width is not None or span is None:
             return None
-        size = self.body.count * span.extent
+        at = moving[0]
+        full = [AxisPlace(Affine(0), n) for n in (lines.aval.shape[1 - at], span.extent)]
+        if (own[1 - at], places[inner]) != (full[0], full[0]) or places[1 - inner].start.terms:
+            return None
+        size = lines.aval.shape[at] * matrix.aval.shape[1 - inner]
         if size > min(_MAX_PRODUCT, _MAX_WASTE * self._total_width(span)):
             return None
-        matrix = wrap(whole) if inner == 0 else np.transpose(wrap(whole))
-        product = apply(matmul, (stack, matrix))
-        made = self.body.row_input(product, np.zeros(span.extent, value.aval.dtype))
+        left = wrap(lines) if at == 0 else np.transpose(wrap(lines))
+        right = wrap(matrix) if inner == 0 else np.transpose(wrap(matrix))
+        product = apply(matmul, (left, right))._value
+        index = TurnIndex.of((), (own[at], places[1 - inner]))
+        made = self.body.row(product, index, np.zeros(span.extent, value.aval.dtype))
         self.with_spans(value, (span,), made)
         return made
+
+    def _is_part_of_matrix(self, x: Any) -> bool:
+        """Whether a value is a line, or a rectangle, of a matrix that is the same in all turns."""
+        if type(x) is not Value or x.op is not getitem or type(x.operands[0]) is not Value:
+            return False
+        matrix, index = x.operands[0], x.params["index"]
+        return matrix not in self.body.dependent and np.ndim(matrix.aval) == len(index) == 2
 
     def _total_width(self, span: Span) -> int:
         """The positions in a span, over all turns; 0 if an outer loop says how many."""

@@ -310,12 +310,6 @@ class TurnBody:
             self.stacks[made] = stack
         return made
 
-    def stack_of(self, value: Any) -> Any:
-        """What all turns have for a value of the turn that is an input with one element per turn;
-        None for any other value."""
-        made = self.substitutes.get(value) if type(value) is Value else None
-        return self.rows[self.row_inputs.index(made)] if made in self.row_inputs else None
-
     def output(self, value: Any) -> int:
         """Stack a value of each turn; returns the number of the output."""
         self.outputs.append(value)
