@@ -91,6 +91,9 @@ LINALG = {
     "solve": (lambda m, a, b: m.solve(a, b), [(A, B), (A, B * np.nan), (A * np.nan, B)]),
     "unchecked": (
         lambda m, b: m.solve(A, b, assume_a="pos", check_finite=False), [(B,), (B * np.nan,)]),
+    "without effect": (lambda m, a: m.cholesky(a, True, False, False), [(A,), (A * 2,), (-A,)]),
+    "without effect, named": (
+        lambda m, a: m.qr(a, overwrite_a=False, mode="economic"), [(A,), (A + np.inf,)]),
     "eigh, by index": (
         lambda m, last: m.eigvalsh(A, subset_by_index=[0, last]), [(0,), (1,), (2,), (-1,)]),
     "eigh, by value": (

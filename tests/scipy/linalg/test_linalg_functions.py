@@ -1,5 +1,7 @@
 """The rarer functions of `tracker.scipy.linalg`."""
 
+import inspect
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -119,3 +121,9 @@ def test_factors_lie_by_columns(lower, order):
     compiled, eager = jit(lambda a: both(ours, a))(a), map(data, both(ours, param(a)))
     for have, also, want in zip(compiled, eager, both(scipy.linalg, a), strict=True):
         assert have.strides == also.strides == want.strides
+
+
+@pytest.mark.parametrize("name", ["cholesky", "det", "eigh", "lu_solve", "qr", "solve_banded"])
+def test_signatures_are_scipys(name):
+    ours, theirs = (inspect.signature(getattr(m, name)) for m in (linalg, scipy.linalg))
+    assert ours == theirs

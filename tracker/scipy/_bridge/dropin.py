@@ -19,6 +19,10 @@ from tracker.scipy._bridge.checks import are_finite, scipy_raises_unless
 from tracker.scipy._bridge.fallback import is_tracked
 from tracker.support.pickling import at_home
 
+_WITHOUT_EFFECT = (
+    *("check_finite", "driver", "lapack_driver", "lwork", "workers"),
+    *("overwrite_a", "overwrite_a_band", "overwrite_ab", "overwrite_b"),
+)
 # False while one of these functions calls another.
 _checks_finite = ContextVar("checks_finite", default=True)
 
@@ -30,15 +34,15 @@ DROP_INS: dict[ModuleType, dict[str, Function]] = {}  # by SciPy's module and na
 def drop_in(module: ModuleType, name: str | None = None) -> Callable[[Function], Function]:
     """Decorator: the replacement for the module's function of the same name, or of this `name`.
     Calls without tracked arguments go to SciPy. Where SciPy's function has `check_finite=`, the
-    arrays are checked."""
+    arrays are checked, and the replacement need not declare the keywords without effect."""
 
     def decorate(function: Function) -> Function:
         if name is not None:
             function.__name__, function.__doc__ = name, f"As {module.__name__}.{name}."
         theirs = getattr(module, function.__name__)
-        run = _with_finite_check(theirs, function)
+        run = _with_scipys_keywords(theirs, function)
 
-        @functools.wraps(function)
+        @functools.wraps(run)
         def call(*args: Any, **kwargs: Any) -> Any:
             if is_tracked(*args, *kwargs.values()):
                 return run(*args, **kwargs)
@@ -51,27 +55,41 @@ def drop_in(module: ModuleType, name: str | None = None) -> Callable[[Function],
     return decorate
 
 
-def _with_finite_check(theirs: Function, function: Function) -> Function:
-    """Check for finite numbers before the function, if SciPy's has `check_finite=`."""
+def _with_scipys_keywords(theirs: Function, function: Function) -> Function:
+    """Call the function without the keywords that have no effect (`_WITHOUT_EFFECT`), unless it
+    declares them, after the check for finite numbers that `check_finite=` asks for."""
     try:
         signature = inspect.signature(theirs)
     except (TypeError, ValueError):  # a builtin without a signature
         return function
     if "check_finite" not in signature.parameters:
         return function
+    declared = inspect.signature(function).parameters
+    dropped = {name for name in _WITHOUT_EFFECT if name not in declared}
+    first = min(at for at, name in enumerate(signature.parameters) if name in dropped)
 
+    def compute(*args: Any, **kwargs: Any) -> Any:
+        if len(args) <= first and dropped.isdisjoint(kwargs):
+            return function(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
+        for name in dropped & bound.arguments.keys():
+            del bound.arguments[name]
+        return function(*bound.args, **bound.kwargs)
+
+    @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         if not _checks_finite.get():
-            return function(*args, **kwargs)
+            return compute(*args, **kwargs)
         if signature.bind(*args, **kwargs).arguments.get("check_finite", True):
             for x in _arrays(args, kwargs):  # one by one: SciPy 1.16 does not check all
                 scipy_raises_unless(are_finite(x), theirs, *args, **kwargs)
         token = _checks_finite.set(False)
         try:
-            return function(*args, **kwargs)
+            return compute(*args, **kwargs)
         finally:
             _checks_finite.reset(token)
 
+    run.__signature__ = signature  # type: ignore[attr-defined]
     return run
 
 

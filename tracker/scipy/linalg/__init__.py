@@ -6,8 +6,8 @@ Sylvester systems), `banded.py` (bands, subspaces, matrix equations), `matrix_fu
 `special_matrices.py`, `norm.py`, `rebound.py` (SciPy's own code); `batching.py` maps functions of
 one matrix over stacks.
 
-Functions take SciPy's keywords; `overwrite_*`, `lwork` and `lapack_driver` do not change results
-and are ignored; `drop_in` does what `check_finite` asks for.
+Functions take SciPy's keywords: `drop_in` does what `check_finite` asks for, and drops those that
+do not change results (`overwrite_*`, `lwork`, `lapack_driver`).
 """
 
 from __future__ import annotations
@@ -66,13 +66,7 @@ def _with_columns(solver: Any, b: Any) -> Any:
 
 @drop_in(scipy.linalg)
 def solve_triangular(
-    a: Any,
-    b: Any,
-    trans: Any = 0,
-    lower: bool = False,
-    unit_diagonal: bool = False,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
+    a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False
 ) -> Any:
     """The solution of op(a) x = b, from one triangle of `a`."""
     a, b = as_array(a), as_array(b)
@@ -84,14 +78,7 @@ def solve_triangular(
 
 @drop_in(scipy.linalg)
 def solve(
-    a: Any,
-    b: Any,
-    lower: bool = False,
-    overwrite_a: bool = False,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
-    assume_a: str | None = None,
-    transposed: bool = False,
+    a: Any, b: Any, lower: bool = False, assume_a: str | None = None, transposed: bool = False
 ) -> Any:
     """The solution of a x = b. `assume_a` says which part of `a` is read."""
     a, b = as_array(a), as_array(b)
@@ -129,14 +116,7 @@ _READ_PART: dict[str, Any] = {
 
 
 @drop_in(scipy.linalg)
-def inv(
-    a: Any,
-    overwrite_a: bool = False,
-    check_finite: bool = True,
-    *,
-    assume_a: str | None = None,
-    lower: bool = False,
-) -> Any:
+def inv(a: Any, *, assume_a: str | None = None, lower: bool = False) -> Any:
     """`assume_a` says which part of `a` is read."""
     a = as_array(a)
     if assume_a in (None, "gen", "general"):
@@ -146,33 +126,27 @@ def inv(
 
 
 @drop_in(scipy.linalg)
-def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def det(a: Any) -> Any:
     """In double precision, whatever the dtype of `a`."""
     a = as_array(a)
     return np.linalg.det(np.astype(a, np.result_type(a.dtype, np.float64)))
 
 
 @drop_in(scipy.linalg)
-def cholesky(
-    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> Any:
+def cholesky(a: Any, lower: bool = False) -> Any:
     """The upper factor, from the upper triangle of `a`; with `lower`, the lower. In Fortran order,
     as SciPy's."""
     return adjoint(np.linalg.cholesky(adjoint(as_array(a)), upper=lower))
 
 
 @drop_in(scipy.linalg)
-def cho_factor(
-    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> tuple[Any, bool]:
+def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
     """The factor for `cho_solve`; here its other triangle is zero."""
     return cholesky(a, lower=lower), lower
 
 
 @drop_in(scipy.linalg)
-def cho_solve(
-    c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True
-) -> Any:
+def cho_solve(c_and_lower: Any, b: Any) -> Any:
     c, lower = c_and_lower
     first, then = ("N", "C") if lower else ("C", "N")
 
@@ -191,13 +165,7 @@ _LSTSQ_GIVES_ARRAYS = version_of(scipy) >= (1, 18)  # for rank and residuals
 @drop_in(scipy.linalg)
 @over_batches(a=2, b=None)
 def lstsq(
-    a: Any,
-    b: Any,
-    cond: Any = None,
-    overwrite_a: bool = False,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
-    lapack_driver: str | None = None,
+    a: Any, b: Any, cond: Any = None, lapack_driver: str | None = None
 ) -> tuple[Any, Any, Any, Any]:
     """x, residuals, rank, singular values. As in SciPy, the residual of a vector is a number, and
     the driver "gelsy" gives neither residuals nor singular values."""
@@ -218,25 +186,13 @@ def lstsq(
 
 
 @drop_in(scipy.linalg)
-def pinv(
-    a: Any,
-    *,
-    atol: Any = None,
-    rtol: Any = None,
-    return_rank: bool = False,
-    check_finite: bool = True,
-) -> Any:
+def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False) -> Any:
     return _pinv(a, atol, rtol, return_rank, False)
 
 
 @drop_in(scipy.linalg)
 def pinvh(
-    a: Any,
-    atol: Any = None,
-    rtol: Any = None,
-    lower: bool = True,
-    return_rank: bool = False,
-    check_finite: bool = True,
+    a: Any, atol: Any = None, rtol: Any = None, lower: bool = True, return_rank: bool = False
 ) -> Any:
     return _pinv(hermitian_from_triangle(as_array(a), bool(lower)), atol, rtol, return_rank, True)
 
@@ -255,21 +211,14 @@ def _pinv(a: Any, atol: Any, rtol: Any, return_rank: bool, hermitian: bool) -> A
 
 
 @drop_in(scipy.linalg)
-def svd(
-    a: Any,
-    full_matrices: bool = True,
-    compute_uv: bool = True,
-    overwrite_a: bool = False,
-    check_finite: bool = True,
-    lapack_driver: str = "gesdd",
-) -> Any:
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     if not compute_uv:
         return np.linalg.svdvals(a)
     return tuple(np.linalg.svd(a, full_matrices=full_matrices))
 
 
 @drop_in(scipy.linalg)
-def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def svdvals(a: Any) -> Any:
     return np.linalg.svdvals(a)
 
 
@@ -280,13 +229,9 @@ def eigh(
     *,
     lower: bool = True,
     eigvals_only: bool = False,
-    overwrite_a: bool = False,
-    overwrite_b: bool = False,
     type: int = 1,
-    check_finite: bool = True,
     subset_by_index: Any = None,
     subset_by_value: Any = None,
-    driver: Any = None,
 ) -> Any:
     """Eigenvalues and eigenvectors of a Hermitian matrix, or with `b` of a pair: a v = w b v
     (`type` 1), a b v = w v (2), b a v = w v (3). The signs of eigenvectors are np.linalg.eigh's,
@@ -332,14 +277,7 @@ def _batched_eigh_subset(
 
 @drop_in(scipy.linalg)
 def eig(
-    a: Any,
-    b: Any = None,
-    left: bool = False,
-    right: bool = True,
-    overwrite_a: bool = False,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
-    homogeneous_eigvals: bool = False,
+    a: Any, b: Any = None, left: bool = False, right: bool = True, homogeneous_eigvals: bool = False
 ) -> Any:
     """Always complex, as SciPy's."""
     refuse_keywords("scipy.linalg.eig", homogeneous_eigvals=homogeneous_eigvals or None)

@@ -50,17 +50,13 @@ def _band_of_matrix(matrix: Any, ab: Any, lower: bool) -> Any:
 
 @drop_in(scipy.linalg)
 @over_batches(ab=2)
-def cholesky_banded(
-    ab: Any, overwrite_ab: bool = False, lower: bool = False, check_finite: bool = True
-) -> Any:
+def cholesky_banded(ab: Any, lower: bool = False) -> Any:
     factor = np.linalg.cholesky(_matrix_from_band(ab, lower), upper=not lower)
     return _band_of_matrix(factor, as_array(ab), lower)
 
 
 @drop_in(scipy.linalg)
-def cho_solve_banded(
-    cb_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True
-) -> Any:
+def cho_solve_banded(cb_and_lower: Any, b: Any) -> Any:
     cb, lower = cb_and_lower
     cb, b = as_array(cb), as_array(b)
     n = np.shape(cb)[1]
@@ -83,7 +79,6 @@ def eig_banded(
     a_band: Any,
     lower: bool = False,
     eigvals_only: bool = False,
-    overwrite_a_band: bool = False,
     select: str = "a",
     select_range: Any = None,
     **_: Any,
@@ -146,13 +141,7 @@ def select_eigenpairs(w: Any, v: Any, by_index: Any, by_value: Any) -> Any:
 
 @drop_in(scipy.linalg)
 @over_batches(a=2)
-def rq(
-    a: Any,
-    overwrite_a: bool = False,
-    lwork: Any = None,
-    mode: str = "full",
-    check_finite: bool = True,
-) -> Any:
+def rq(a: Any, mode: str = "full") -> Any:
     """R Q, from the QR decomposition of the adjoint with rows and columns reversed, in LAPACK's
     order, so that signs agree with SciPy's."""
     if mode not in ("full", "r", "economic"):
@@ -173,7 +162,7 @@ def _numerical_rank(s: Any, shape: tuple[int, ...], rcond: Any) -> int:
 
 @drop_in(scipy.linalg)
 @over_batches(A=2)
-def null_space(A: Any, rcond: Any = None, **options: Any) -> Any:
+def null_space(A: Any, rcond: Any = None) -> Any:
     """An orthonormal basis of the null space. Of the many bases, its derivative is that of the one
     that rotates least within the space."""
     A = as_array(A)

@@ -130,16 +130,14 @@ lu_op = declare(
 
 @drop_in(scipy.linalg)
 @over_batches(a=2)
-def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
+def lu_factor(a: Any) -> tuple[Any, Any]:
     """Both factors in one matrix, and the row that each row was exchanged with."""
     a = as_array(a)
     return _unpack_lu(apply(lu_op, (a,)), np.shape(a))
 
 
 @drop_in(scipy.linalg)
-def lu_solve(
-    lu_and_piv: Any, b: Any, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True
-) -> Any:
+def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0) -> Any:
     return _lu_solve(*lu_and_piv, b, trans)
 
 
@@ -158,13 +156,7 @@ def _lu_solve(packed: Any, pivots: Any, b: Any, trans: int) -> Any:
 
 
 @drop_in(scipy.linalg)
-def lu(
-    a: Any,
-    permute_l: bool = False,
-    overwrite_a: bool = False,
-    check_finite: bool = True,
-    p_indices: bool = False,
-) -> Any:
+def lu(a: Any, permute_l: bool = False, p_indices: bool = False) -> Any:
     """P, L, U with a = P L U; `permute_l`: P L and U; `p_indices`: a = L[P] U."""
     return tuple(_lu_of_batch(a, permute_l, p_indices))
 
@@ -198,14 +190,7 @@ column_order = declare(  # the pivots of QR
 
 @drop_in(scipy.linalg)
 @over_batches(a=2)
-def qr(
-    a: Any,
-    overwrite_a: bool = False,
-    lwork: Any = None,
-    mode: str = "full",
-    pivoting: bool = False,
-    check_finite: bool = True,
-) -> Any:
+def qr(a: Any, mode: str = "full", pivoting: bool = False) -> Any:
     """`mode` is "full", "economic", "r", or "raw" (LAPACK's representation of Q, and R)."""
     a = as_array(a)
     if mode not in ("full", "r", "economic", "raw"):
@@ -280,14 +265,7 @@ banded: Any = declare(
 
 
 @drop_in(scipy.linalg)
-def solve_banded(
-    l_and_u: Any,
-    ab: Any,
-    b: Any,
-    overwrite_ab: bool = False,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
-) -> Any:
+def solve_banded(l_and_u: Any, ab: Any, b: Any) -> Any:
     """The solution for a matrix whose diagonals are the rows of `ab`."""
     lower, upper = (int(n) for n in l_and_u)
     ab, b = as_array(ab), as_array(b)
@@ -298,14 +276,7 @@ def solve_banded(
 
 @drop_in(scipy.linalg)
 @over_batches(ab=2, b=None)
-def solveh_banded(
-    ab: Any,
-    b: Any,
-    overwrite_ab: bool = False,
-    overwrite_b: bool = False,
-    lower: bool = False,
-    check_finite: bool = True,
-) -> Any:
+def solveh_banded(ab: Any, b: Any, lower: bool = False) -> Any:
     """The solution for a Hermitian matrix, given the diagonals of one triangle. It is not checked
     to be positive definite."""
     ab, b = as_array(ab), as_array(b)

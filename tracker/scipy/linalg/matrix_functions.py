@@ -152,9 +152,7 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
 
 
 @drop_in(scipy.linalg)
-def expm_frechet(
-    A: Any, E: Any, method: Any = None, compute_expm: bool = True, check_finite: bool = True
-) -> Any:
+def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True) -> Any:
     """The exponential, and its derivative along E."""
     A, E = as_array(A), as_array(E)
     check_square(A)

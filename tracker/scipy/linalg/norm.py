@@ -15,9 +15,7 @@ from tracker.tape.record import aval_of
 
 
 @drop_in(scipy.linalg)
-def norm(
-    a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True
-) -> Any:
+def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """The length of a vector is a Python number, as SciPy's, and finite even if its square
     overflows."""
     a = as_array(a)

@@ -51,12 +51,12 @@ def _column_and_row(c_or_cr: Any) -> tuple[Any, Any]:
 
 
 @drop_in(scipy.linalg)
-def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
+def solve_toeplitz(c_or_cr: Any, b: Any) -> Any:
     """The solution x of T x = b, with T given by its first column, or by that and its first row."""
     return np.linalg.solve(toeplitz(*_column_and_row(c_or_cr)), as_array(b) * 1.0)
 
 
 @drop_in(scipy.linalg)
-def matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool = False, workers: Any = None) -> Any:
+def matmul_toeplitz(c_or_cr: Any, x: Any) -> Any:
     """The product T x."""
     return toeplitz(*_column_and_row(c_or_cr)) @ as_array(x)
