@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tracker.ir.graph import Const
 from tracker.ir.lowering import Map
-from tracker.ir.op import OPS
+from tracker.ir.op import OPS, Rule
 from tracker.ir.types import Type
 from tracker.ops.declare.declare import declare, elementwise, implements, map_lowering, smooth_op
 from tracker.ops.declare.dtypes import broadcast_shape, infer_ufunc
@@ -44,6 +45,12 @@ multiply = elementwise(
     kinds="biufc",
     operator=operator.mul,
 )
+
+
+def _has_divisor(e: Any, y: Any, a: Any, b: Any) -> Any:
+    return e.compare("!=", b, e.constant(0, b))
+
+
 divide = elementwise(
     np.divide,
     partials=[
@@ -53,14 +60,8 @@ divide = elementwise(
     lower=lambda e, a, b: e.div(a, b),
     kinds="fc",
     operator=operator.truediv,
-    defined=lambda e, y, a, b: e.compare("!=", b, e.constant(0, b)),
+    defined=_has_divisor,
 )
-
-
-def _has_divisor(e: Any, y: Any, a: Any, b: Any) -> Any:
-    return e.compare("!=", b, e.constant(0, b))
-
-
 floor_divide = elementwise(
     np.floor_divide,
     partials=[0, 0],
@@ -312,9 +313,9 @@ logaddexp2 = elementwise(
 )
 
 
-def _winner_share(y: Any, winner: Any, tie: Any) -> Any:
-    """1 for the larger operand, 1/2 for each in a tie."""
-    return winner + _constant_like(0.5, y) * tie
+def _winner_share(wins: Callable[[Any, Any], Any]) -> Rule:
+    """The partial derivative of an extreme: 1 where the operand wins, 1/2 for each in a tie."""
+    return with_structural_zeros(lambda y, a, b: wins(a, b) + _constant_like(0.5, y) * (a == b))
 
 
 def _is_greater(a: Any, b: Any) -> Any:
@@ -325,10 +326,7 @@ def _is_greater(a: Any, b: Any) -> Any:
         return np.greater(a, b)
 
 
-_GREATER = [
-    with_structural_zeros(lambda y, a, b: _winner_share(y, _is_greater(a, b), a == b)),
-    with_structural_zeros(lambda y, a, b: _winner_share(y, _is_greater(b, a), a == b)),
-]
+_GREATER = [_winner_share(_is_greater), _winner_share(lambda a, b: _is_greater(b, a))]
 _LESS = _GREATER[::-1]
 maximum = elementwise(
     np.maximum, partials=_GREATER, lower=lambda e, a, b: e.extremum(">", a, b), kinds="biufc"
@@ -339,12 +337,8 @@ minimum = elementwise(
 fmax = elementwise(
     np.fmax,
     partials=[
-        with_structural_zeros(
-            lambda y, a, b: _winner_share(y, _is_greater(a, b) | np.isnan(b), a == b)
-        ),
-        with_structural_zeros(
-            lambda y, a, b: _winner_share(y, _is_greater(b, a) | np.isnan(a), a == b)
-        ),
+        _winner_share(lambda a, b: _is_greater(a, b) | np.isnan(b)),
+        _winner_share(lambda a, b: _is_greater(b, a) | np.isnan(a)),
     ],
     lower=lambda e, a, b: e.select(e.isnan(b), a, e.select(e.isnan(a), b, e.extremum(">", a, b))),
     kinds="biufc",
@@ -352,12 +346,8 @@ fmax = elementwise(
 fmin = elementwise(
     np.fmin,
     partials=[
-        with_structural_zeros(
-            lambda y, a, b: _winner_share(y, _is_greater(b, a) | np.isnan(b), a == b)
-        ),
-        with_structural_zeros(
-            lambda y, a, b: _winner_share(y, _is_greater(a, b) | np.isnan(a), a == b)
-        ),
+        _winner_share(lambda a, b: _is_greater(b, a) | np.isnan(b)),
+        _winner_share(lambda a, b: _is_greater(a, b) | np.isnan(a)),
     ],
     lower=lambda e, a, b: e.select(e.isnan(b), a, e.select(e.isnan(a), b, e.extremum("<", a, b))),
     kinds="biufc",
