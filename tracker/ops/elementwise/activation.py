@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.lowering import View
-from tracker.ops.declare.declare import declare, map_lowering, nondiff_op, smooth_op
+from tracker.ops.declare.declare import map_lowering, nondiff_op, smooth_op
 from tracker.ops.declare.dtypes import infer_ufunc
-from tracker.ops.declare.rule_helpers import match_tangent, project
 from tracker.tape.record import apply, aval_of
 
 
@@ -61,16 +60,10 @@ def _slope(y: Any, x: Any) -> Any:
     return apply(logistic_density, (x * 1.0 if np.result_type(aval_of(x)).kind in "biu" else x,))
 
 
-sigmoid = declare(
+sigmoid = smooth_op(
     "sigmoid",
     infer=infer_ufunc(np.exp, None),
     evaluate=_sigmoid,
-    jvp=[lambda t, y, x: match_tangent(t * _slope(y, x), y)],
-    vjp=[
-        lambda g, y, x: project(
-            g * (np.conjugate(_slope(y, x)) if np.iscomplexobj(x) else _slope(y, x)), x
-        )
-    ],
     partials=[_slope],
     lower=map_lowering(np.exp, lambda e, x: e.math("sigmoid", x), "fc"),
 )
