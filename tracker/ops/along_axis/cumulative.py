@@ -176,9 +176,8 @@ def _with_initial(function: Any, first: Any) -> Any:
     return call
 
 
-if hasattr(np, "cumulative_sum"):  # NumPy 2.1
-    implements(np.cumulative_sum)(_with_initial(np.cumsum, np.zeros_like))
-    implements(np.cumulative_prod)(_with_initial(np.cumprod, np.ones_like))
+implements(np.cumulative_sum)(_with_initial(np.cumsum, np.zeros_like))
+implements(np.cumulative_prod)(_with_initial(np.cumprod, np.ones_like))
 
 
 @implements(np.nancumsum)

@@ -105,12 +105,9 @@ def _block(arrays: Any, depth: int, ndim: int) -> Any:
     return np.concatenate([_block(a, depth - 1, ndim) for a in arrays], axis=-depth)
 
 
+@implements(np.unstack)
 def unstack(x: Any, /, *, axis: int = 0) -> Any:
     return tuple(np.moveaxis(x, axis, 0))
-
-
-if hasattr(np, "unstack"):  # NumPy 2.1
-    implements(np.unstack)(unstack)
 
 
 @implements(np.meshgrid)

@@ -297,7 +297,7 @@ degrees = elementwise(
 
 
 def _rounded(name: str) -> Any:
-    """Integers are unchanged; NumPy 2.0 converts them to floats, later versions do not."""
+    """Integers and bools are unchanged."""
     return lambda e, x: e.rounded(name, x)
 
 
