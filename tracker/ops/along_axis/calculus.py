@@ -33,7 +33,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     ends = [None if _is_absent(e) else _edge(e, a, axis) for e in (prepend, append)]
     parts = [p for p in (ends[0], a, ends[1]) if p is not None]
     a = np.concatenate(parts, axis) if len(parts) > 1 else a
-    at = axis_slicer(a, axis)
+    at = axis_slicer(axis)
     for _ in range(n):
         after, before = a[at(slice(1, None))], a[at(slice(None, -1))]
         a = after != before if np.result_type(aval_of(a)) == np.bool_ else after - before
@@ -95,7 +95,7 @@ def _slope(f: Any, spacing: Any, axis: int, edge_order: int) -> Any:
             "at least (edge_order + 1) elements are required."
         )
     steps = _steps(spacing, n, np.ndim(f), axis)
-    index = axis_slicer(f, axis)
+    index = axis_slicer(axis)
 
     def at(start: int, stop: int | None) -> Any:
         return f[index(slice(start, stop))]
@@ -155,7 +155,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
         width = np.diff(x, axis=given if np.ndim(x) > 1 else -1)
         if np.ndim(x) == 1:
             width = np.reshape(width, [-1 if i == axis else 1 for i in range(np.ndim(y))])
-    at = axis_slicer(y, axis)
+    at = axis_slicer(axis)
     areas = width * (y[at(slice(1, None))] + y[at(slice(None, -1))]) / 2.0
     return np.sum(areas, axis=given)  # `x` may have added axes by broadcasting
 
@@ -174,7 +174,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
         jump = np.where((jump == low) & (steps > 0), high, jump)
     is_near = np.abs(steps) < (period / 2 if discont is None else discont)
     turns = np.cumsum(np.where(is_near, 0, jump - steps), axis)
-    at = axis_slicer(p, axis)
+    at = axis_slicer(axis)
     unwrapped = np.concatenate([p[at(slice(1))] + 0 * period, p[at(slice(1, None))] + turns], axis)
     return np.astype(unwrapped, kind)
 

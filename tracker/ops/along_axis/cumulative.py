@@ -31,19 +31,15 @@ from tracker.tape.record import apply
 AxisSlicer = Callable[[Any], tuple[Any, ...]]
 
 
-def axis_slicer(x: Any, axis: int) -> AxisSlicer:
-    """A function from a slice to the index of `x` that applies it along one axis."""
+def axis_slicer(axis: int) -> AxisSlicer:
+    """A function from a slice to the index that applies it along one axis."""
     front = (slice(None),) * axis
     return lambda entry: (*front, entry)
 
 
 def _infer_cumulative(function: Any) -> Any:
     kind = result_dtype_by_example(function)
-
-    def infer(x: Type, *, axis: int) -> Type:
-        return Type(x.shape, kind(x.dtype))
-
-    return infer
+    return lambda x, *, axis: Type(x.shape, kind(x.dtype))
 
 
 def _cumsum_vjp(g: Any, y: Any, x: Any, *, axis: int) -> Any:
@@ -65,7 +61,7 @@ def _recurrence(b: Any, a: Any, *, axis: int) -> Any:
     """By doubling: after step k, an element includes the 2**k elements before it."""
     kind = np.result_type(a, b)
     a, b = np.asarray(a, kind), np.asarray(b, kind)
-    at = axis_slicer(b, axis)
+    at = axis_slicer(axis)
     step, n = 1, np.shape(b)[axis]
     while step < n:
         head, tail, before = at(slice(step)), at(slice(step, None)), at(slice(None, -step))
@@ -77,7 +73,7 @@ def _recurrence(b: Any, a: Any, *, axis: int) -> Any:
 
 def _shifted(x: Any, fill: Any, axis: int) -> Any:
     """x shifted by one position, with zeros or ones in front."""
-    at = axis_slicer(x, axis)
+    at = axis_slicer(axis)
     return np.concatenate([fill(x[at(slice(1))]), x[at(slice(None, -1))]], axis)
 
 
@@ -169,7 +165,7 @@ def _with_initial(function: Any, first: Any) -> Any:
         y = function(np.atleast_1d(x), axis, dtype)
         if include_initial:
             axis = normalize_axis_index(axis, np.ndim(y))
-            start = first(y[axis_slicer(y, axis)(slice(1))])
+            start = first(y[axis_slicer(axis)(slice(1))])
             y = np.concatenate([start, y], axis)
         return store_out(out, y, "unsafe")
 

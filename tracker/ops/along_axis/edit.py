@@ -198,7 +198,7 @@ def _take_runs(a: Any, positions: Any, axis: int) -> Any:
     runs = _runs(positions)
     if not runs:
         return np.take(a, positions, axis)
-    at = axis_slicer(a, axis)
+    at = axis_slicer(axis)
     parts = []
     for first, step, count in runs:
         if step == 0 and count > 1:
@@ -251,7 +251,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         is_new = np.insert(np.full(n, -1), [position] * count, 0) == 0
     else:
         is_new = np.insert(np.full(n, -1), obj, 0) == 0
-    cut = axis_slicer(arr, axis)
+    cut = axis_slicer(axis)
     positions = np.flatnonzero(is_new)
     if is_single and count:
         first, shape = int(positions[0]), _resized_shape(arr, axis, count, values)
@@ -401,7 +401,7 @@ def _pad_mirrored(mode: str) -> Callable[..., Any]:
         period = n - 1 if mode == "reflect" else n
         if reflect_type == "even" or period == 0:
             return _pad_positions(mode)(a, axis, before, after)
-        at = axis_slicer(a, axis)
+        at = axis_slicer(axis)
         first, last = a[at(slice(1))], a[at(slice(-1, None))]
         reflections, rest = np.divmod(np.arange(-before, n + after), period)
         is_inside = (reflections == 0) | (np.arange(-before, n + after) == n - 1)
@@ -422,7 +422,7 @@ def _pad_mirrored(mode: str) -> Callable[..., Any]:
 
 def _pad_ramp(a: Any, axis: int, before: int, after: int, *, end_values: Any) -> Any:
     low, high = _pairs(end_values, np.ndim(a), is_integer=False)[axis]
-    at = axis_slicer(a, axis)
+    at = axis_slicer(axis)
 
     def ramp(end: Any, edge: Any, n: int) -> Any:
         last = np.squeeze(edge, axis)
@@ -438,7 +438,7 @@ def _pad_statistic(function: Callable[..., Any]) -> Callable[..., Any]:
         n = np.shape(a)[axis]
         lengths = (n, n) if stat_length is None else _pairs(stat_length, np.ndim(a))[axis]
         left, right = (min(length, n) for length in lengths)
-        at = axis_slicer(a, axis)
+        at = axis_slicer(axis)
         chunks = a[at(slice(left))], a[at(slice(n - right, None))]
         low, high = (function(chunk, axis=axis, keepdims=True) for chunk in chunks)
         if a.dtype.kind in "iu":  # NumPy rounds means

@@ -163,7 +163,7 @@ def _resize_axis(a: Any, n: int, axis: int) -> Any:
     if n < 1:
         raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
     length = np.shape(a)[axis]
-    at = axis_slicer(a, axis)
+    at = axis_slicer(axis)
     if length > n:
         return a[at(slice(n))]
     if length < n:
