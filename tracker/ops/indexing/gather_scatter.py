@@ -149,7 +149,10 @@ taken = nondiff_op(
 )
 
 
-def _scattered_sum(g: Any, *arrays: Any, index: Index, shape: tuple[int, ...]) -> Any:
+def sum_at(
+    g: Any, *arrays: Any, index: Index, shape: tuple[int, ...], counts: tuple[int, ...] = ()
+) -> Any:
+    """Zeros with g added at an index; `counts` of its masks are part of the result type only."""
     out = np.zeros(shape, np.result_type(g))
     np.add.at(out, fill_holes(index, arrays), g)
     return out
@@ -158,7 +161,7 @@ def _scattered_sum(g: Any, *arrays: Any, index: Index, shape: tuple[int, ...]) -
 scattered_sum = nondiff_op(
     "scattered_sum",
     infer=lambda g, *arrays, index, shape: Type(shape, g.dtype),
-    evaluate=_scattered_sum,
+    evaluate=sum_at,
     operands=2,
     lower=Scatter(
         lambda g, *arrays, index, shape: g.shape,
@@ -191,7 +194,8 @@ scattered_added = nondiff_op(
 )
 
 
-def _scattered(x: Any, v: Any, *arrays: Any, index: Index) -> Any:
+def replace_at(x: Any, v: Any, *arrays: Any, index: Index, counts: tuple[int, ...] = ()) -> Any:
+    """A copy of x with v written at an index."""
     out = np.array(x)
     out[fill_holes(index, arrays)] = v
     return out
@@ -200,7 +204,7 @@ def _scattered(x: Any, v: Any, *arrays: Any, index: Index) -> Any:
 scattered = nondiff_op(
     "scattered",
     infer=lambda x, v, *arrays, index: x,
-    evaluate=_scattered,
+    evaluate=replace_at,
     operands=3,
     lower=Scatter(
         lambda x, v, *arrays, index: gathered_shape(x.shape, index, arrays),

@@ -29,8 +29,10 @@ from tracker.ops.indexing.gather_scatter import (
     indexed_extents,
     is_hole,
     normalize_index,
+    replace_at,
     scattered,
     scattered_sum,
+    sum_at,
     taken,
 )
 from tracker.ops.shape.create import astype, iota
@@ -109,9 +111,10 @@ def _put(x: Any, v: Any, *, index: Index) -> Any:
     return out
 
 
-def _put_vjp_base(g: Any, y: Any, x: Any, v: Any, *, index: Index) -> Any:
-    zeros = np.zeros_like(apply(getitem, (g,), {"index": index}))
-    return apply(put, (g, zeros), {"index": index})
+def _zero_at(t: Any, *_: Any, index: Index) -> Any:
+    """A tangent or cotangent of the base: 0 where elements were replaced."""
+    zeros = np.zeros_like(apply(getitem, (t,), {"index": index}))
+    return apply(put, (t, zeros), {"index": index})
 
 
 def _broadcast_value(v: Any, index: Index, x: Any) -> Any:
@@ -126,15 +129,13 @@ put: Op = declare(
     infer=lambda x, v, *, index: x,
     evaluate=_put,
     jvp=[
-        lambda t, y, x, v, *, index: apply(
-            put, (t, np.zeros_like(apply(getitem, (t,), {"index": index}))), {"index": index}
-        ),
+        _zero_at,
         lambda t, y, x, v, *, index: apply(
             embed, (_broadcast_value(t, index, y),), {"index": index, "shape": np.shape(x)}
         ),
     ],
     vjp=[
-        _put_vjp_base,
+        _zero_at,
         lambda g, y, x, v, *, index: project(apply(getitem, (g,), {"index": index}), v),
     ],
     lower=View(
@@ -179,14 +180,6 @@ def _gather_build(b: Any, x: Any, *arrays: Any, index: Index, counts: Any = ()) 
     return b(taken, reshape_if_needed(b, x, shape), *index_arrays, index=normal)
 
 
-def _scatter_add(
-    g: Any, *arrays: Any, index: Index, shape: tuple[int, ...], counts: Any = ()
-) -> Any:
-    out = np.zeros(shape, np.result_type(g))
-    np.add.at(out, fill_holes(index, arrays), g)
-    return out
-
-
 def _scatter_add_build(
     b: Any, g: Any, *arrays: Any, index: Index, shape: tuple[int, ...], counts: Any = ()
 ) -> Any:
@@ -221,7 +214,7 @@ gather: Op = declare(
 scatter_add: Op = declare(
     "scatter_add",
     infer=lambda g, *arrays, index, shape, counts=(): Type(shape, g.dtype),
-    evaluate=_scatter_add,
+    evaluate=sum_at,
     jvp=[lambda t, y, g, *arrays, **params: apply(scatter_add, (t, *arrays), params), None],
     vjp=[lambda g, y, x, *arrays, index, **_: apply_gather(g, arrays, index), None],
     lower=Expand(
@@ -245,12 +238,6 @@ def index_params(index: Index, arrays: tuple[Any, ...]) -> dict[str, Any]:
     if not masks:
         return {"index": index}
     return {"index": index, "counts": tuple(int(np.count_nonzero(data_of(a))) for a in masks)}
-
-
-def _scatter(x: Any, v: Any, *arrays: Any, index: Index, counts: Any = ()) -> Any:
-    out = np.array(x)
-    out[fill_holes(index, arrays)] = v
-    return out
 
 
 def _scatter_build(b: Any, x: Any, v: Any, *arrays: Any, index: Index, counts: Any = ()) -> Any:
@@ -330,7 +317,7 @@ winners: Op = nondiff_op(
 scatter: Op = declare(
     "scatter",
     infer=lambda x, v, *arrays, index, counts=(): x,
-    evaluate=_scatter,
+    evaluate=replace_at,
     jvp=[
         lambda t, y, x, v, *arrays, **params: apply(
             scatter, (t, np.zeros_like(v), *arrays), params
