@@ -20,8 +20,8 @@ from tracker.ops.declare.rule_helpers import project
 from tracker.ops.linalg.solve import solve_triangle
 from tracker.ops.linalg.triangles import (
     as_array,
+    as_square,
     check_matrices,
-    check_square,
     diagonal_matrix,
     diagonal_of,
     hermitian_from_triangle,
@@ -126,8 +126,7 @@ cholesky = declare(
 def cholesky_(a: Any, /, *, upper: bool = False) -> Any:
     """L with L L^H = a (or U with U^H U = a). Only the lower (upper) triangle of `a` is read, and
     the gradient is zero in the other one. Raises LinAlgError unless `a` is positive definite."""
-    a = as_array(a)
-    check_square(a)
+    a = as_square(a)
     if not upper:
         return apply(cholesky, (a,))
     return np.copy(adjoint(apply(cholesky, (adjoint(a),))), "C")  # NumPy's memory layout

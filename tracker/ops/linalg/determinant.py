@@ -19,7 +19,7 @@ from tracker.ir.lowering import Host, Routine
 from tracker.ir.types import Type
 from tracker.ops.declare.declare import declare, implements, nondiff_op
 from tracker.ops.declare.rule_helpers import project
-from tracker.ops.linalg.triangles import as_array, check_square, epsilon, expand_last, linalg_dtype
+from tracker.ops.linalg.triangles import as_square, epsilon, expand_last, linalg_dtype
 from tracker.ops.shape.shape import adjoint
 from tracker.tape.record import apply
 
@@ -122,6 +122,5 @@ det = declare(
 @implements(np.linalg.det)
 def det_(a: Any) -> Any:
     """The determinant; its gradient is the matrix of cofactors, also where `a` is singular."""
-    a = as_array(a)
-    check_square(a)
+    a = as_square(a)
     return apply(det, (a,))

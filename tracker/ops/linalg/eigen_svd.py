@@ -41,8 +41,8 @@ from tracker.ops.linalg.degenerate import (
 )
 from tracker.ops.linalg.triangles import (
     as_array,
+    as_square,
     check_matrices,
-    check_square,
     diagonal_matrix,
     diagonal_of,
     expand_last,
@@ -173,16 +173,14 @@ def eigh_(a: Any, UPLO: str = "L") -> Any:
     The cotangent, before it is projected to that triangle, is V (diag(gw) + F * (V^H gV)) V^H with
     F[i, j] = 1 / (w[j] - w[i]).
     """
-    a = as_array(a)
-    check_square(a)
+    a = as_square(a)
     w, v = _unpack(apply(eigh, (a,), {"lower": _is_lower(UPLO)}), _eigh_shapes(a))
     return _EIGH(real_part(w), v)
 
 
 @implements(np.linalg.eigvalsh)
 def eigvalsh_(a: Any, UPLO: str = "L") -> Any:
-    a = as_array(a)
-    check_square(a)
+    a = as_square(a)
     return apply(eigvalsh, (a,), {"lower": _is_lower(UPLO)})
 
 
@@ -286,8 +284,7 @@ def eig_(a: Any) -> Any:
     As NumPy's, which before 2.5 are real if all eigenvalues of a real matrix are. The cotangent is
     V^-H (diag(gw) + conj(F) * (V^H gV)) V^H, where gV is first made orthogonal to V's columns.
     """
-    a = as_array(a)
-    check_square(a)
+    a = as_square(a)
     w, v = _complex_eig(a)
     if _MAY_BE_REAL and _are_real(a, w):
         w, v = np.real(w), np.real(v)
@@ -296,8 +293,7 @@ def eig_(a: Any) -> Any:
 
 @implements(np.linalg.eigvals)
 def eigvals_(a: Any) -> Any:
-    a = as_array(a)
-    check_square(a)
+    a = as_square(a)
     return real_if_all_real(apply(eigvals, (a,)), a) if _MAY_BE_REAL else apply(eigvals, (a,))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ops.declare.declare import implements
-from tracker.ops.linalg.triangles import as_array, check_square, expand_last, real_part
+from tracker.ops.linalg.triangles import as_array, as_square, expand_last, real_part
 from tracker.tape.conversions import guarded_data, plain_integers
 from tracker.tape.tracked import Tracked
 
@@ -137,7 +137,7 @@ def cond(x: Any, p: Any = None) -> Any:
         ends = (s[..., -1], s[..., 0]) if p == -2 else (s[..., 0], s[..., -1])
         with np.errstate(all="ignore"):
             return _or_infinite(np.divide(*ends), x)
-    check_square(x)
+    as_square(x)  # raises
     singular = np.linalg.slogdet(x)[0] == 0
     if not bool(np.any(singular)):
         return norm(x, p, (-2, -1)) * norm(np.linalg.inv(x), p, (-2, -1))

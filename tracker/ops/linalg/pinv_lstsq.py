@@ -22,7 +22,7 @@ from tracker.ops.declare.declare import declare, implements
 from tracker.ops.declare.rule_helpers import project
 from tracker.ops.linalg.triangles import (
     as_array,
-    check_square,
+    as_square,
     epsilon,
     expand_last,
     hermitian_from_triangle,
@@ -140,8 +140,7 @@ def pinv_(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = NO_
     if cutoff is None:
         cutoff = max(np.shape(a)[-2:]) * epsilon(a)
     if hermitian:
-        check_square(a)
-        a = hermitian_from_triangle(a)
+        a = hermitian_from_triangle(as_square(a))
     return apply(pinv, (a, guarded_data(cutoff)))
 
 

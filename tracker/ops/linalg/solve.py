@@ -22,7 +22,7 @@ from tracker.ops.declare.dtypes import cached_broadcast_shapes
 from tracker.ops.declare.rule_helpers import project
 from tracker.ops.linalg.triangles import (
     as_array,
-    check_square,
+    as_square,
     diagonal_matrix,
     diagonal_of,
     expand_last,
@@ -84,8 +84,7 @@ def solve_(a: Any, b: Any) -> Any:
     The cotangent of b is solve(a^H, g); that of a is minus that times x^H. Raises LinAlgError where
     `a` is singular or not square.
     """
-    a, b = as_array(a), as_array(b)
-    check_square(a)
+    a, b = as_square(a), as_array(b)
     if np.ndim(b) == 1:
         return apply(solve, (a, np.reshape(b, (-1, 1))))[..., 0]
     return apply(solve, (a, b))
@@ -171,16 +170,14 @@ inv = declare(
 @implements(np.linalg.inv)
 def inv_(a: Any) -> Any:
     """The inverse Y; the cotangent of `a` is -Y^H g Y^H."""
-    a = as_array(a)
-    check_square(a)
+    a = as_square(a)
     return apply(inv, (a,))
 
 
 @implements(np.linalg.matrix_power)
 def matrix_power(a: Any, n: int) -> Any:
     """Integer powers by squaring; negative ones of the inverse."""
-    a = as_array(a)
-    check_square(a)
+    a = as_square(a)
     try:
         n = operator.index(n)
     except TypeError as error:
@@ -280,8 +277,7 @@ slogdet = declare(  # sign and logarithm, along a last axis
 def slogdet_(a: Any) -> Any:
     """Sign and log|det|. The gradient of the logarithm is a^-H; at a singular matrix, where the
     logarithm is -inf, it is NaN (exactly zero where the cotangent is)."""
-    a = as_array(a)
-    check_square(a)
+    a = as_square(a)
     both = apply(slogdet, (a,))
     sign, logarithm = (both[(*[slice(None)] * (both.ndim - 1), part)] for part in (0, 1))
     return _RESULT(sign, real_part(logarithm))

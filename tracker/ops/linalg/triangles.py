@@ -180,11 +180,13 @@ def check_matrices(a: Any) -> None:
         )
 
 
-def check_square(a: Any) -> None:
-    """Raise NumPy's errors unless `a` is a stack of square matrices."""
+def as_square(a: Any) -> Any:
+    """The argument as an array; raises NumPy's errors unless it is a stack of square matrices."""
+    a = as_array(a)
     check_matrices(a)
     if np.shape(a)[-1] != np.shape(a)[-2]:
         raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
+    return a
 
 
 def linalg_dtype(*dtypes: np.dtype[Any]) -> np.dtype[Any]:

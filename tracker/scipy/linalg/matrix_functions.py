@@ -20,7 +20,7 @@ from tracker.ir.types import Type
 from tracker.ops.declare.arguments import refuse_keywords
 from tracker.ops.declare.declare import declare
 from tracker.ops.declare.rule_helpers import project
-from tracker.ops.linalg.triangles import as_array, check_square, linalg_dtype
+from tracker.ops.linalg.triangles import as_array, as_square, linalg_dtype
 from tracker.ops.shape.shape import adjoint
 from tracker.random.draw_ops import draws_privately
 from tracker.scipy._bridge.checks import are_finite, scipy_raises_unless
@@ -76,15 +76,13 @@ _sqrtm = _matrix_function("sqrtm", _over_stack(scipy.linalg.sqrtm))
 @drop_in(scipy.linalg)
 def expm(A: Any) -> Any:
     """The matrix exponential."""
-    A = as_array(A)
-    check_square(A)
+    A = as_square(A)
     return apply(_expm, (A,))
 
 
 def _apply_principal(op: Op, a: Any) -> Any:
     """A function with a branch cut along the negative axis, where it has no derivative."""
-    a = as_array(a)
-    check_square(a)
+    a = as_square(a)
     w = np.linalg.eigvals(a)
     if bool(np.any(np.logical_and(np.real(w) < 0, np.imag(w) == 0))):
         text = (
@@ -128,8 +126,7 @@ def _real_if_real(found: Any, A: Any) -> Any:
 @drop_in(scipy.linalg)
 def fractional_matrix_power(A: Any, t: Any) -> Any:
     """The principal power; differentiable in t, too."""
-    A = as_array(A)
-    check_square(A)
+    A = as_square(A)
     if isinstance(t, (int, np.integer)):
         return np.linalg.matrix_power(A * 1.0, int(t))
     return expm(t * logm(A))
@@ -140,8 +137,7 @@ def fractional_matrix_power(A: Any, t: Any) -> Any:
 def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     """A function applied to the eigenvalues; the matrix must be diagonalizable."""
     refuse_keywords("scipy.linalg.funm", disp=None if disp else disp)
-    A = as_array(A)
-    check_square(A)
+    A = as_square(A)
     w, v = np.linalg.eig(A)
     found = (v * func(w)) @ np.linalg.inv(v)
     if np.iscomplexobj(A) or not np.iscomplexobj(found):
@@ -154,8 +150,7 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
 @drop_in(scipy.linalg)
 def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True) -> Any:
     """The exponential, and its derivative along E."""
-    A, E = as_array(A), as_array(E)
-    check_square(A)
+    A, E = as_square(A), as_array(E)
     n = np.shape(A)[-1]
     if method != "blockEnlarge":  # SciPy's default method uses double precision
         A, E = A * np.float64(1), E * np.float64(1)
