@@ -17,7 +17,7 @@ from tracker.ir.op import Op
 from tracker.ir.types import Type
 from tracker.ops.declare.declare import declare, implements
 from tracker.ops.declare.rule_helpers import project
-from tracker.ops.linalg.solve import solve_triangle
+from tracker.ops.linalg.solve import right_divide, solve_triangle
 from tracker.ops.linalg.triangles import (
     as_array,
     as_square,
@@ -156,17 +156,12 @@ def _pack(q: Any, r: Any) -> Any:
     )
 
 
-def _solve_right(a: Any, r: Any) -> Any:
-    """a r^-1 for an upper triangular r."""
-    return adjoint(solve_triangle(r, adjoint(a), lower=False, trans="C"))
-
-
 def _qr_jvp(t: Any, y: Any, a: Any, *, complete: bool) -> Any:
     m, n, _ = _sizes(np.shape(a), complete)
     k = min(m, n)
     q_full, r_full = _unpack(y, np.shape(a), complete)
     q, r = q_full[..., :k], r_full[..., :k, :k]
-    z = _solve_right(t[..., :k], r)
+    z = right_divide(t[..., :k], r)
     x = adjoint(q) @ z
     strict = np.tril(x, -1)
     rotation = strict - adjoint(strict)

@@ -153,6 +153,11 @@ def solve_triangle(
     return apply(solve_triangular, (a, b), {"lower": lower, "trans": trans, "unit": unit})
 
 
+def right_divide(a: Any, u: Any) -> Any:
+    """a u^-1 for an upper triangular u."""
+    return adjoint(solve_triangle(u, adjoint(a), lower=False, trans="C"))
+
+
 # Inverses -----------------------------------------------------------------------------------------
 
 inv = declare(

@@ -17,7 +17,7 @@ from tracker.ir.lowering import Host, Routine
 from tracker.ir.types import Type
 from tracker.ops.declare.declare import declare
 from tracker.ops.declare.rule_helpers import project
-from tracker.ops.linalg.solve import solve_triangle
+from tracker.ops.linalg.solve import right_divide, solve_triangle
 from tracker.ops.linalg.triangles import as_array, diagonal_matrix, diagonal_of, linalg_dtype
 from tracker.ops.shape.shape import adjoint
 from tracker.scipy._bridge.dropin import drop_in
@@ -67,11 +67,6 @@ def _lu_factors(packed: Any) -> tuple[Any, Any]:
     return strict + unit, np.triu(packed)[:k]
 
 
-def _right_divide(a: Any, u: Any) -> Any:
-    """a u^-1."""
-    return adjoint(solve_triangle(u, adjoint(a), lower=False, trans="C"))
-
-
 def _pad_tangent(flat: Any, like: Any) -> Any:
     """The tangent of the op's flat result: pivots are constant."""
     return np.concatenate([flat, np.zeros_like(like[np.size(flat) :])])
@@ -83,7 +78,7 @@ def _lu_jvp(t: Any, y: Any, a: Any) -> Any:
     packed, pivots = _unpack_lu(y, (m, n))
     low, up = _lu_factors(packed)
     permuted = t[_row_order(pivots, m)]
-    x = _right_divide(permuted[:, :k], up[:, :k])
+    x = right_divide(permuted[:, :k], up[:, :k])
     f = solve_triangle(low[:k], x[:k], unit=True)
     upper = np.triu(f)
     dl, du = x - low @ upper, upper @ up[:, :k]
