@@ -7,7 +7,6 @@ Formulas: I. Murray, "Differentiation of the Cholesky decomposition" (2016); M. 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from tracker.ops.declare.declare import declare, implements
 from tracker.ops.declare.rule_helpers import project
 from tracker.ops.linalg.solve import right_divide, solve_triangle
 from tracker.ops.linalg.triangles import (
+    Shapes,
     as_array,
     as_square,
     check_matrices,
@@ -26,7 +26,10 @@ from tracker.ops.linalg.triangles import (
     diagonal_of,
     hermitian_from_triangle,
     linalg_dtype,
+    pack,
+    packed_type,
     project_to_triangle,
+    unpack,
 )
 from tracker.ops.shape.shape import adjoint
 from tracker.tape.record import apply
@@ -135,31 +138,16 @@ def cholesky_(a: Any, /, *, upper: bool = False) -> Any:
 # QR -----------------------------------------------------------------------------------------------
 
 
-def _sizes(shape: tuple[int, ...], complete: bool) -> tuple[int, int, int]:
-    m, n = shape[-2:]
-    return m, n, m if complete else min(m, n)
-
-
-def _unpack(flat: Any, shape: tuple[int, ...], complete: bool) -> tuple[Any, Any]:
-    """Q and R from the op's packed result."""
-    m, n, k = _sizes(shape, complete)
-    batch = shape[:-2]
-    q = np.reshape(flat[..., : m * k], (*batch, m, k))
-    return q, np.reshape(flat[..., m * k :], (*batch, k, n))
-
-
-def _pack(q: Any, r: Any) -> Any:
-    batch = np.shape(q)[:-2]
-    sizes = [math.prod(np.shape(x)[-2:]) for x in (q, r)]
-    return np.concatenate(
-        [np.reshape(x, (*batch, n)) for x, n in zip((q, r), sizes, strict=True)], axis=-1
-    )
+def _qr_shapes(a: Any, complete: bool) -> Shapes:
+    m, n = a.shape[-2:]
+    k = m if complete else min(m, n)
+    return (m, k), (k, n)
 
 
 def _qr_jvp(t: Any, y: Any, a: Any, *, complete: bool) -> Any:
-    m, n, _ = _sizes(np.shape(a), complete)
+    m, n = np.shape(a)[-2:]
     k = min(m, n)
-    q_full, r_full = _unpack(y, np.shape(a), complete)
+    q_full, r_full = unpack(y, _qr_shapes(a, complete))
     q, r = q_full[..., :k], r_full[..., :k, :k]
     z = right_divide(t[..., :k], r)
     x = adjoint(q) @ z
@@ -176,15 +164,15 @@ def _qr_jvp(t: Any, y: Any, a: Any, *, complete: bool) -> Any:
         complement = q_full[..., k:]
         dq = np.concatenate([dq, -q @ (adjoint(dq) @ complement)], axis=-1)
         dr = np.concatenate([dr, np.zeros_like(r_full[..., k:, :])], axis=-2)
-    return _pack(dq, dr)
+    return pack([dq, dr], _qr_shapes(a, complete))
 
 
 def _qr_vjp(g: Any, y: Any, a: Any, *, complete: bool) -> Any:
     """(gQ - Q B) R^-H, where B is Hermitian with the upper triangle of Q^H gQ - gR R^H."""
-    m, n, _ = _sizes(np.shape(a), complete)
+    m, n = np.shape(a)[-2:]
     k = min(m, n)
-    q_full, r_full = _unpack(y, np.shape(a), complete)
-    gq, gr = _unpack(g, np.shape(a), complete)
+    q_full, r_full = unpack(y, _qr_shapes(a, complete))
+    gq, gr = unpack(g, _qr_shapes(a, complete))
     q, r = q_full[..., :k], r_full[..., :k, :k]
     if complete and m > k:
         complement = q_full[..., k:]
@@ -202,19 +190,17 @@ def _qr_vjp(g: Any, y: Any, a: Any, *, complete: bool) -> Any:
     return project(found, a)
 
 
+def _qr(a: Any, *, complete: bool) -> Any:
+    return pack(np.linalg.qr(a, "complete" if complete else "reduced"), _qr_shapes(a, complete))
+
+
 qr = declare(
     "qr",
-    infer=lambda a, *, complete: Type(
-        (
-            *a.shape[:-2],
-            math.prod(_both := _sizes(a.shape, complete)[::2]) + _both[1] * a.shape[-1],
-        ),
-        linalg_dtype(a.dtype),
-    ),
-    evaluate=lambda a, *, complete: _pack(*np.linalg.qr(a, "complete" if complete else "reduced")),
+    infer=lambda a, *, complete: packed_type(a, _qr_shapes(a, complete)),
+    evaluate=_qr,
     jvp=[_qr_jvp],
     vjp=[_qr_vjp],
-    lower=Routine("qr", lambda a, *, complete: _sizes(a.shape, complete)),
+    lower=Routine("qr", lambda a, *, complete: (*a.shape[-2:], _qr_shapes(a, complete)[1][0])),
 )
 
 
@@ -237,7 +223,7 @@ def qr_(a: Any, mode: str = "reduced") -> Any:
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(f"Unrecognized mode '{mode}'")
     complete = mode == "complete"
-    q, r = _unpack(apply(qr, (a,), {"complete": complete}), np.shape(a), complete)
+    q, r = unpack(apply(qr, (a,), {"complete": complete}), _qr_shapes(a, complete))
     return r if mode == "r" else _RESULT(q, r)
 
 

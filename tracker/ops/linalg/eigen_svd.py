@@ -1,7 +1,7 @@
 """Eigenvalues, singular values, and their vectors.
 
 Ops: `eigh`, `eigvalsh`, `eig`, `eigvals`, `svd`, `svdvals`. Ops with vectors return one packed
-array, values first (`_unpack`). Formulas: M. Giles (2008); J. Townsend, "Differentiating the
+array, values first (`unpack`). Formulas: M. Giles (2008); J. Townsend, "Differentiating the
 singular value decomposition" (2016); M. Seeger et al., "Auto-differentiating linear algebra"
 (2017).
 
@@ -14,7 +14,6 @@ the pair. Phases of complex vectors are LAPACK's; results that depend on them ha
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -40,6 +39,7 @@ from tracker.ops.linalg.degenerate import (
     without_accidental_zeros,
 )
 from tracker.ops.linalg.triangles import (
+    Shapes,
     as_array,
     as_square,
     check_matrices,
@@ -48,41 +48,16 @@ from tracker.ops.linalg.triangles import (
     expand_last,
     hermitian_from_triangle,
     linalg_dtype,
+    pack,
+    packed_type,
     project_to_triangle,
     real_dtype,
     real_part,
+    unpack,
 )
 from tracker.ops.shape.shape import adjoint
 from tracker.support.numpy_version import version_of
 from tracker.tape.record import apply
-
-Shapes = tuple[tuple[int, ...], ...]
-
-
-def _unpack(flat: Any, shapes: Shapes) -> list[Any]:
-    """The parts of a packed result, each a stack of vectors or matrices."""
-    out = []
-    start = 0
-    for shape in shapes:
-        size = math.prod(shape)
-        part = flat[..., start : start + size]
-        part_shape = (*np.shape(part)[:-1], *shape)
-        out.append(part if len(shape) == 1 else np.reshape(part, part_shape))
-        start += size
-    return out
-
-
-def _pack(parts: Any, shapes: Shapes) -> Any:
-    rows = []
-    for part, shape in zip(parts, shapes, strict=True):
-        batch = np.shape(part)[: np.ndim(part) - len(shape)]
-        rows.append(np.reshape(part, (*batch, math.prod(shape))))
-    return np.concatenate(rows, axis=-1)
-
-
-def _packed_type(a: Type, shapes: Shapes, dtype: np.dtype[Any]) -> Type:
-    return Type((*a.shape[:-2], sum(map(math.prod, shapes))), dtype)
-
 
 # Hermitian matrices -------------------------------------------------------------------------------
 
@@ -93,21 +68,21 @@ def _eigh_shapes(a: Any) -> Shapes:
 
 
 def _eigh(a: Any, *, lower: bool) -> Any:
-    return _pack(np.linalg.eigh(a, "L" if lower else "U"), _eigh_shapes(a))
+    return pack(np.linalg.eigh(a, "L" if lower else "U"), _eigh_shapes(a))
 
 
 def _eigh_jvp(t: Any, y: Any, a: Any, *, lower: bool) -> Any:
-    w, v = _unpack(y, _eigh_shapes(a))
+    w, v = unpack(y, _eigh_shapes(a))
     inner = adjoint(v) @ hermitian_from_triangle(t, lower) @ v
     gaps, near = reciprocal_gaps(real_part(w), a)
     warn_coinciding(near, inner, "eigenvalues")
-    return _pack([real_part(diagonal_of(inner)), v @ (gaps * inner)], _eigh_shapes(a))
+    return pack([real_part(diagonal_of(inner)), v @ (gaps * inner)], _eigh_shapes(a))
 
 
 def _eigh_vjp(g: Any, y: Any, a: Any, *, lower: bool) -> Any:
-    w, v = _unpack(y, _eigh_shapes(a))
+    w, v = unpack(y, _eigh_shapes(a))
     w = real_part(w)
-    gw, gv = _unpack(g, _eigh_shapes(a))
+    gw, gv = unpack(g, _eigh_shapes(a))
     inner = adjoint(v) @ gv
     followed = _pairs_followed(inner, w, gw, a)
     gaps, near = reciprocal_gaps(w, a, followed)
@@ -132,7 +107,7 @@ def _pairs_followed(inner: Any, w: Any, gw: Any, a: Any) -> Any:
 
 eigh = declare(
     "eigh",
-    infer=lambda a, *, lower: _packed_type(a, _eigh_shapes(a), linalg_dtype(a.dtype)),
+    infer=lambda a, *, lower: packed_type(a, _eigh_shapes(a)),
     evaluate=_eigh,
     jvp=[_eigh_jvp],
     vjp=[_eigh_vjp],
@@ -174,7 +149,7 @@ def eigh_(a: Any, UPLO: str = "L") -> Any:
     F[i, j] = 1 / (w[j] - w[i]).
     """
     a = as_square(a)
-    w, v = _unpack(apply(eigh, (a,), {"lower": _is_lower(UPLO)}), _eigh_shapes(a))
+    w, v = unpack(apply(eigh, (a,), {"lower": _is_lower(UPLO)}), _eigh_shapes(a))
     return _EIGH(real_part(w), v)
 
 
@@ -195,7 +170,7 @@ def _eig(a: Any) -> Any:
     """Always complex: NumPy before 2.5 returns reals for some matrices, depending on the
     numbers."""
     w, v = np.linalg.eig(a)
-    return _pack([w, v], _eigh_shapes(a)).astype(np.result_type(w, np.complex64))
+    return pack([w, v], _eigh_shapes(a)).astype(np.result_type(w, np.complex64))
 
 
 def _largest_mask(v: Any) -> Any:
@@ -208,19 +183,19 @@ def _largest_mask(v: Any) -> Any:
 
 def _eig_jvp(t: Any, y: Any, a: Any) -> Any:
     """dV keeps the length of the columns, and their largest elements real."""
-    w, v = _unpack(y, _eigh_shapes(a))
+    w, v = unpack(y, _eigh_shapes(a))
     inner = np.linalg.solve(v, t @ v)
     gaps, near = reciprocal_gaps(w, a)
     warn_coinciding(near, inner, "eigenvalues")
     dv = v @ (gaps * inner)
     along = np.real(np.sum(np.conjugate(v) * dv, axis=-2, keepdims=True))
     phase = np.sum(np.where(_largest_mask(v), np.imag(dv / v), 0.0), axis=-2, keepdims=True)
-    return _pack([diagonal_of(inner), dv - v * (along + 1j * phase)], _eigh_shapes(a))
+    return pack([diagonal_of(inner), dv - v * (along + 1j * phase)], _eigh_shapes(a))
 
 
 def _eig_vjp(g: Any, y: Any, a: Any) -> Any:
-    w, v = _unpack(y, _eigh_shapes(a))
-    gw, gv = _unpack(g, _eigh_shapes(a))
+    w, v = unpack(y, _eigh_shapes(a))
+    gw, gv = unpack(g, _eigh_shapes(a))
     along = np.sum(np.conjugate(v) * gv, axis=-2, keepdims=True)
     phase = np.where(_largest_mask(v), 1j * np.imag(along) / np.conjugate(v), 0.0)
     inner = adjoint(v) @ (gv - v * np.real(along) - phase)
@@ -233,7 +208,7 @@ def _eig_vjp(g: Any, y: Any, a: Any) -> Any:
 
 eig = declare(
     "eig",
-    infer=lambda a: _packed_type(a, _eigh_shapes(a), _complex_kind(a)),
+    infer=lambda a: packed_type(a, _eigh_shapes(a), _complex_kind(a)),
     evaluate=_eig,
     jvp=[_eig_jvp],
     vjp=[_eig_vjp],
@@ -254,7 +229,7 @@ def _eigvals_vjp(g: Any, y: Any, a: Any) -> Any:
 
 
 def _complex_eig(a: Any) -> list[Any]:
-    return _unpack(apply(eig, (a,)), _eigh_shapes(a))
+    return unpack(apply(eig, (a,)), _eigh_shapes(a))
 
 
 def _eigvals(a: Any) -> Any:
@@ -317,7 +292,7 @@ def _svd_shapes(a: Any, full: bool) -> Shapes:
 
 def _svd(a: Any, *, full: bool) -> Any:
     u, s, vh = np.linalg.svd(a, full)
-    return _pack([s, u, vh], _svd_shapes(a, full))
+    return pack([s, u, vh], _svd_shapes(a, full))
 
 
 def _quotients(x: Any, skipped: Any) -> Any:
@@ -340,7 +315,7 @@ def _basis_rotations(d: Any, s: Any, a: Any) -> tuple[Any, Any]:
 
 
 def _svd_jvp(t: Any, y: Any, a: Any, *, full: bool) -> Any:
-    s, u, vh = _unpack(y, _svd_shapes(a, full))
+    s, u, vh = unpack(y, _svd_shapes(a, full))
     s = without_accidental_zeros(real_part(s), a)
     k = min(a.shape[-2:])
     u1, v1 = u[..., :k], adjoint(vh[..., :k, :])
@@ -357,7 +332,7 @@ def _svd_jvp(t: Any, y: Any, a: Any, *, full: bool) -> Any:
     if full:
         du = _complete_basis_tangent(du, u[..., :k], u[..., k:])
         dv = _complete_basis_tangent(dv, v1, adjoint(vh[..., k:, :]))
-    return _pack([real_part(diagonal_of(d)), du, adjoint(dv)], _svd_shapes(a, full))
+    return pack([real_part(diagonal_of(d)), du, adjoint(dv)], _svd_shapes(a, full))
 
 
 def _complete_basis_tangent(d: Any, first: Any, rest: Any) -> Any:
@@ -378,8 +353,8 @@ def _reduce_basis_cotangent(g: Any, u: Any, k: int) -> Any:
 def _svd_vjp(g: Any, y: Any, a: Any, *, full: bool) -> Any:
     """With u = U^H gU and v = V^H gV, the entry [i, j] of U^H (.) V comes from (u - u^H + v - v^H)
     / (s[j] - s[i]) and (u - u^H - v + v^H) / (s[j] + s[i])."""
-    s, u, vh = _unpack(y, _svd_shapes(a, full))
-    gs, gu, gvh = _unpack(g, _svd_shapes(a, full))
+    s, u, vh = unpack(y, _svd_shapes(a, full))
+    gs, gu, gvh = unpack(g, _svd_shapes(a, full))
     s, gs = without_accidental_zeros(real_part(s), a), real_part(gs)
     k = min(a.shape[-2:])
     v = adjoint(vh)
@@ -453,7 +428,7 @@ def _undetermined(s: Any, a: Any) -> Any:
 
 svd = declare(
     "svd",
-    infer=lambda a, *, full: _packed_type(a, _svd_shapes(a, full), linalg_dtype(a.dtype)),
+    infer=lambda a, *, full: packed_type(a, _svd_shapes(a, full)),
     evaluate=_svd,
     jvp=[_svd_jvp],
     vjp=[_svd_vjp],
@@ -507,7 +482,7 @@ def svd_(
         sign = np.copysign(np.ones_like(w), w)
         return _SVD(u, w * sign, adjoint(u * np.expand_dims(sign, -2)))
     shapes = _svd_shapes(a, bool(full_matrices))
-    s, u, vh = _unpack(apply(svd, (a,), {"full": bool(full_matrices)}), shapes)
+    s, u, vh = unpack(apply(svd, (a,), {"full": bool(full_matrices)}), shapes)
     return _SVD(u, without_accidental_zeros(real_part(s), a), vh)
 
 

@@ -8,6 +8,8 @@ Invariant: helpers act on the last two axes, of plain and of tracked arrays.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -187,6 +189,36 @@ def as_square(a: Any) -> Any:
     if np.shape(a)[-1] != np.shape(a)[-2]:
         raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
     return a
+
+
+Shapes = tuple[tuple[int, ...], ...]  # of the parts of a packed result, of one matrix
+
+
+def pack(parts: Sequence[Any], shapes: Shapes) -> Any:
+    """Stacks of vectors or matrices, flat and one after the other."""
+    rows = []
+    for part, shape in zip(parts, shapes, strict=True):
+        batch = np.shape(part)[: np.ndim(part) - len(shape)]
+        rows.append(np.reshape(part, (*batch, math.prod(shape))))
+    return np.concatenate(rows, axis=-1)
+
+
+def unpack(flat: Any, shapes: Shapes) -> list[Any]:
+    """The parts of a packed result."""
+    out = []
+    start = 0
+    for shape in shapes:
+        size = math.prod(shape)
+        part = flat[..., start : start + size]
+        part_shape = (*np.shape(part)[:-1], *shape)
+        out.append(part if len(shape) == 1 else np.reshape(part, part_shape))
+        start += size
+    return out
+
+
+def packed_type(a: Type, shapes: Shapes, dtype: np.dtype[Any] | None = None) -> Type:
+    size = sum(map(math.prod, shapes))
+    return Type((*a.shape[:-2], size), linalg_dtype(a.dtype) if dtype is None else dtype)
 
 
 def linalg_dtype(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
