@@ -1,7 +1,7 @@
 """Distribution functions and their inverses: chdtr, gdtr, fdtr, stdtr, bdtr, pdtr, Kolmogorov, ...
 
-Each family states the derivatives of its distribution function once; `cdf_derivatives` and
-`inverse_derivatives` derive those of the complement and of the inverses. SciPy rounds counts down:
+Each family states the derivatives of its distribution function once; `define_distribution` derives
+those of the complement and of the inverses. SciPy rounds counts down:
 they have no derivative. Derivatives in the degrees of freedom are by interpolation for noncentral
 distributions, by quadrature for Student's t.
 """
@@ -21,6 +21,7 @@ from tracker.ops.special.incomplete import (
     beta_order,
     beta_order_b,
     cdf_derivatives,
+    define_distribution,
     gamma_density,
     gamma_order,
     inverse_derivatives,
@@ -43,15 +44,9 @@ def _chdtr(v: Any, x: Any) -> Sequence[Any]:
     return lambda: 0.5 * gamma_order(v / 2, x / 2), lambda: 0.5 * gamma_density(v / 2, x / 2)
 
 
-define_ufunc("gdtr", *cdf_derivatives(_gdtr, 3))
-define_ufunc("gdtrc", *cdf_derivatives(_gdtr, 3, -1))
-define_ufunc("gdtria", *inverse_derivatives(_gdtr, 0, 3))
-define_ufunc("gdtrib", *inverse_derivatives(_gdtr, 1, 3))
-define_ufunc("gdtrix", *inverse_derivatives(_gdtr, 2, 3))
-define_ufunc("chdtr", *cdf_derivatives(_chdtr, 2))
-define_ufunc("chdtrc", *cdf_derivatives(_chdtr, 2, -1))
+define_distribution(_gdtr, "gdtr", "gdtrc", gdtria=0, gdtrib=1, gdtrix=2)
+define_distribution(_chdtr, "chdtr", "chdtrc", chdtriv=0)
 define_ufunc("chdtri", *inverse_derivatives(_chdtr, 1, 2, -1))
-define_ufunc("chdtriv", *inverse_derivatives(_chdtr, 0, 2))
 
 # F, Student's t
 
@@ -70,10 +65,7 @@ def _fdtr(n: Any, d: Any, x: Any) -> Sequence[Any]:
     )
 
 
-define_ufunc("fdtr", *cdf_derivatives(_fdtr, 3))
-define_ufunc("fdtrc", *cdf_derivatives(_fdtr, 3, -1))
-define_ufunc("fdtri", *inverse_derivatives(_fdtr, 2, 3))
-define_ufunc("fdtridfd", *inverse_derivatives(_fdtr, 1, 3))
+define_distribution(_fdtr, "fdtr", "fdtrc", fdtridfd=1, fdtri=2)
 
 
 def _t_density(n: Any, t: Any) -> Any:
@@ -99,9 +91,7 @@ def _stdtr(n: Any, t: Any) -> Sequence[Any]:
     return lambda: _t_freedom(n, t), lambda: _t_density(n, t)
 
 
-define_ufunc("stdtr", *cdf_derivatives(_stdtr, 2))
-define_ufunc("stdtrit", *inverse_derivatives(_stdtr, 1, 2))
-define_ufunc("stdtridf", *inverse_derivatives(_stdtr, 0, 2))
+define_distribution(_stdtr, "stdtr", stdtridf=0, stdtrit=1)
 
 # Counts
 
@@ -137,10 +127,8 @@ def _floor_counts(parts: Any) -> Any:
     return lambda *xs: parts(*map(np.floor, xs[:-1]), xs[-1])
 
 
-_binomial_counts, _negative_binomial_counts, _poisson_counts = (
-    _floor_counts(_binomial),
-    _floor_counts(_negative_binomial),
-    _floor_counts(_poisson),
+_binomial_counts, _negative_binomial_counts, _poisson_counts = map(
+    _floor_counts, (_binomial, _negative_binomial, _poisson)
 )
 
 
@@ -189,10 +177,7 @@ def _chndtr(x: Any, k: Any, c: Any) -> Sequence[Any]:
     )
 
 
-define_ufunc("chndtr", *cdf_derivatives(_chndtr, 3))
-define_ufunc("chndtrix", *inverse_derivatives(_chndtr, 0, 3))
-define_ufunc("chndtridf", *inverse_derivatives(_chndtr, 1, 3))
-define_ufunc("chndtrinc", *inverse_derivatives(_chndtr, 2, 3))
+define_distribution(_chndtr, "chndtr", chndtrix=0, chndtridf=1, chndtrinc=2)
 
 
 def _f_noncentral(n: Any, d: Any, c: Any, f: Any) -> tuple[Any, Any]:
@@ -217,11 +202,7 @@ def _ncfdtr(n: Any, d: Any, c: Any, f: Any) -> Sequence[Any]:
     )
 
 
-define_ufunc("ncfdtr", *cdf_derivatives(_ncfdtr, 4))
-define_ufunc("ncfdtridfn", *inverse_derivatives(_ncfdtr, 0, 4))
-define_ufunc("ncfdtridfd", *inverse_derivatives(_ncfdtr, 1, 4))
-define_ufunc("ncfdtrinc", *inverse_derivatives(_ncfdtr, 2, 4))
-define_ufunc("ncfdtri", *inverse_derivatives(_ncfdtr, 3, 4))
+define_distribution(_ncfdtr, "ncfdtr", ncfdtridfn=0, ncfdtridfd=1, ncfdtrinc=2, ncfdtri=3)
 
 
 def _moment(m: Any, n: Any, c: Any, t: Any) -> Any:
@@ -277,10 +258,7 @@ def _nctdtr(n: Any, c: Any, t: Any) -> Sequence[Any]:
     )
 
 
-define_ufunc("nctdtr", *cdf_derivatives(_nctdtr, 3))
-define_ufunc("nctdtridf", *inverse_derivatives(_nctdtr, 0, 3))
-define_ufunc("nctdtrinc", *inverse_derivatives(_nctdtr, 1, 3))
-define_ufunc("nctdtrit", *inverse_derivatives(_nctdtr, 2, 3))
+define_distribution(_nctdtr, "nctdtr", nctdtridf=0, nctdtrinc=1, nctdtrit=2)
 
 # Kolmogorov and Smirnov, Tukey
 

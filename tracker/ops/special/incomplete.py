@@ -177,6 +177,19 @@ def inverse_derivatives(
     return [at(i) for i in range(count)]
 
 
+def define_distribution(
+    parts: Callable[..., Sequence[Any]], cdf: str, complement: str = "", /, **inverses: int
+) -> None:
+    """Declare a distribution function F with these derivatives, 1 - F, and the inverses of F, each
+    with the argument of F that it solves for."""
+    count = getattr(sc, cdf).nin
+    define_ufunc(cdf, *cdf_derivatives(parts, count))
+    if complement:
+        define_ufunc(complement, *cdf_derivatives(parts, count, -1))
+    for name, solved in inverses.items():
+        define_ufunc(name, *inverse_derivatives(parts, solved, count))
+
+
 def gamma_parts(a: Any, x: Any) -> Sequence[Any]:
     return lambda: gamma_order(a, x), lambda: gamma_density(a, x)
 
@@ -185,13 +198,7 @@ def beta_parts(a: Any, b: Any, x: Any) -> Sequence[Any]:
     return lambda: beta_order(a, b, x), lambda: beta_order_b(a, b, x), lambda: beta_density(a, b, x)
 
 
-define_ufunc("gammainc", *cdf_derivatives(gamma_parts, 2))
-define_ufunc("gammaincc", *cdf_derivatives(gamma_parts, 2, -1))
-define_ufunc("gammaincinv", *inverse_derivatives(gamma_parts, 1, 2))
+define_distribution(gamma_parts, "gammainc", "gammaincc", gammaincinv=1)
 define_ufunc("gammainccinv", *inverse_derivatives(gamma_parts, 1, 2, -1))
-define_ufunc("betainc", *cdf_derivatives(beta_parts, 3))
-define_ufunc("betaincc", *cdf_derivatives(beta_parts, 3, -1))
-define_ufunc("betaincinv", *inverse_derivatives(beta_parts, 2, 3))
+define_distribution(beta_parts, "betainc", "betaincc", btdtria=0, btdtrib=1, betaincinv=2)
 define_ufunc("betainccinv", *inverse_derivatives(beta_parts, 2, 3, -1))
-define_ufunc("btdtria", *inverse_derivatives(beta_parts, 0, 3))
-define_ufunc("btdtrib", *inverse_derivatives(beta_parts, 1, 3))
