@@ -25,18 +25,6 @@ from tracker.tape.record import aval_of
 # Axes ---------------------------------------------------------------------------------------------
 
 
-@implements(np.atleast_3d)
-def atleast_3d(*arrays: Any) -> Any:
-    done = tuple(_to_3d(as_array(a)) for a in arrays)
-    return done[0] if len(done) == 1 else done
-
-
-def _to_3d(a: Any) -> Any:
-    shape = np.shape(a)
-    full = {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}.get(len(shape))
-    return a if full is None else np.reshape(a, full)
-
-
 @implements(np.rollaxis)
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     n = np.ndim(a)

@@ -90,21 +90,16 @@ def _complex_where(outside: Any) -> Any:
     return widen
 
 
+def _install_emath(name: str, widen: Any) -> None:
+    plain = getattr(np, name)
+    NUMPY[getattr(np.emath, name)] = lambda x: plain(widen(x))
+
+
 _complex_if_negative = _complex_where(lambda x: x < 0)
-_complex_if_beyond_one = _complex_where(lambda x: np.abs(x) > 1)
-
-
-def _install_emath(function: Any, plain: Any, widen: Any) -> None:
-    NUMPY[function] = lambda x: plain(widen(x))
-
-
-_install_emath(np.emath.sqrt, np.sqrt, _complex_if_negative)
-_install_emath(np.emath.log, np.log, _complex_if_negative)
-_install_emath(np.emath.log10, np.log10, _complex_if_negative)
-_install_emath(np.emath.log2, np.log2, _complex_if_negative)
-_install_emath(np.emath.arccos, np.arccos, _complex_if_beyond_one)
-_install_emath(np.emath.arcsin, np.arcsin, _complex_if_beyond_one)
-_install_emath(np.emath.arctanh, np.arctanh, _complex_if_beyond_one)
+for _name in ("sqrt", "log", "log10", "log2"):
+    _install_emath(_name, _complex_if_negative)
+for _name in ("arccos", "arcsin", "arctanh"):
+    _install_emath(_name, _complex_where(lambda x: np.abs(x) > 1))
 
 
 @implements(np.emath.logn)

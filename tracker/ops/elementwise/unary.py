@@ -125,10 +125,6 @@ def _plus_one(x: Any) -> Any:
     return x - (-1) if np.iscomplexobj(x) else x + 1
 
 
-def _minus_two_x(y: Any, x: Any) -> Any:
-    return -2 * x
-
-
 def _declare_derivative_op(
     name: str, evaluate: Callable[[Any], Any], partial: Callable[..., Any], body: Any
 ) -> Op:
@@ -146,7 +142,7 @@ def _declare_derivative_op(
 one_less_square = _declare_derivative_op(
     "one_less_square",
     lambda x: (1 - x) * (1 + x),
-    _minus_two_x,
+    lambda y, x: -2 * x,
     lambda e, x: e.mul(e.sub(e.constant(1, x), x), e.add(e.constant(1, x), x)),
 )
 arctan_slope = _declare_derivative_op(

@@ -190,6 +190,17 @@ def atleast_2d(*arrays: Any) -> Any:
     return _map_arrays(lambda a: a if np.ndim(a) >= 2 else np.reshape(a, (1, -1)), arrays)
 
 
+@implements(np.atleast_3d)
+def atleast_3d(*arrays: Any) -> Any:
+    return _map_arrays(_to_3d, arrays)
+
+
+def _to_3d(a: Any) -> Any:
+    shape = np.shape(a)
+    full = {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}.get(len(shape))
+    return a if full is None else np.reshape(a, full)
+
+
 def _map_arrays(f: Any, arrays: tuple[Any, ...]) -> Any:
     done = tuple(f(as_array(a)) for a in arrays)
     return done[0] if len(done) == 1 else done
