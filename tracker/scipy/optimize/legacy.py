@@ -21,25 +21,23 @@ from tracker.scipy._bridge.implicit import (
 )
 
 
-def _bind_arguments(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
-    """The arguments by name."""
-    bound = inspect.signature(getattr(scipy.optimize, name)).bind(*args, **options).arguments
+def _refuse_output(name: str, given: dict[str, Any]) -> None:
+    """Refuse the flags that ask for more results."""
     for flag in ("full_output", "retall"):
-        refuse_options(name, **{flag: bound.get(flag) or None})
-    return bound
+        refuse_options(name, **{flag: given.get(flag) or None})
 
 
 def _minimizer(name: str) -> Callable[..., Any]:
     theirs = getattr(scipy.optimize, name)
 
     def find(func: Any, x0: Any, *rest: Any, **options: Any) -> Any:
-        bound = inspect.signature(theirs).bind(func, x0, *rest, **options).arguments
-        start, args = start_vector(x0), as_tuple(bound.get("args", ()))
+        given = inspect.signature(theirs).bind(func, x0, *rest, **options).arguments
+        start, args = start_vector(x0), as_tuple(given.get("args", ()))
         if not depends_on_tracked(func, start, args, rest, options):
             return theirs(func, x0, *rest, **options)
-        given = _bind_arguments(name, (func, x0, *rest), options) | {"x0": start, "args": args}
+        _refuse_output(name, given)
 
-        x = call_scipy(theirs, **given)
+        x = call_scipy(theirs, **given | {"x0": start, "args": args})
         return implicit_solution(minimum_condition(func, x, args), x, args, name)
 
     find.__name__ = find.__qualname__ = name
@@ -58,8 +56,8 @@ fmin_powell = _minimizer("fmin_powell")
 def leastsq(func: Any, x0: Any, *rest: Any, **options: Any) -> Any:
     """The least sum of squares, and SciPy's flag."""
     theirs = scipy.optimize.leastsq
-    bound = inspect.signature(theirs).bind(func, x0, *rest, **options).arguments
-    start, args = start_vector(x0), as_tuple(bound.get("args", ()))
+    given = inspect.signature(theirs).bind(func, x0, *rest, **options).arguments
+    start, args = start_vector(x0), as_tuple(given.get("args", ()))
 
     def residuals(x: Any, *params: Any) -> Any:
         r = func(x, *params)
@@ -67,10 +65,10 @@ def leastsq(func: Any, x0: Any, *rest: Any, **options: Any) -> Any:
 
     if not depends_on_tracked(residuals, start, args, rest, options):
         return theirs(func, x0, *rest, **options)
-    given = _bind_arguments("leastsq", (func, x0, *rest), options) | {"x0": start, "args": args}
+    _refuse_output("leastsq", given)
 
     def cost(x: Any, *params: Any) -> Any:
         return 0.5 * np.sum(residuals(x, *params) ** 2)
 
-    x, flag = call_scipy(theirs, **given)
+    x, flag = call_scipy(theirs, **given | {"x0": start, "args": args})
     return implicit_solution(minimum_condition(cost, x, args), x, args, "leastsq"), flag
