@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.ops.special.parameters import above, between_poles, by_interpolation, one_half
-from tracker.ops.special.table import (
-    ROUNDED_BY_SCIPY,
-    ParameterDerivative,
-    define_ufunc,
-    define_ufunc_results,
-)
+from tracker.ops.special.parameters import above, between_poles, by_interpolation
+from tracker.ops.special.table import ROUNDED_BY_SCIPY, define_ufunc, define_ufunc_results
+
+Function = Callable[..., Any]
 
 define_ufunc("exp1", lambda y, x: -np.exp(-x) / x)
 define_ufunc("expi", lambda y, x: np.exp(x) / x)
@@ -117,15 +114,19 @@ define_ufunc("wrightomega", lambda w, z: w / (1 + w))
 _N = f"n, the degree, {ROUNDED_BY_SCIPY}"
 
 
-def _polynomial_parameter(name: str, at: int) -> ParameterDerivative:
-    """The derivative in the degree, the first argument, or in a parameter of the weight
-    function."""
+_ABOVE_MINUS_ONE = above(-1)  # where most weight functions can be integrated
+
+
+def _define_polynomial(name: str, slope: Function, reach: Function = _ABOVE_MINUS_ONE) -> None:
+    """Declare an orthogonal polynomial from its derivative in x. Those in the degree, the first
+    argument, and in parameters of the weight function, within this reach, are by interpolation."""
     f = getattr(sc, f"eval_{name}")
-    return by_interpolation(f, at, one_half if at == 0 else above(-1))
+    parameters = [by_interpolation(f, at, reach) for at in range(1, f.nin - 1)]
+    define_ufunc(f.__name__, by_interpolation(f, 0), *parameters, lambda y, *xs: slope(*xs))
 
 
-def _shifted(f: Any) -> Any:
-    return lambda y, n, *rest: 2 * f(n, *rest[:-1], 2 * rest[-1] - 1)
+def _shifted(f: Function) -> Function:
+    return lambda n, *rest: 2 * f(n, *rest[:-1], 2 * rest[-1] - 1)
 
 
 def _of_degree(n: Any, slope: Callable[[Any], Any]) -> Any:
@@ -161,60 +162,30 @@ def _chebyshev_u(n: Any, x: Any) -> Any:
     return np.where(n == -1, 0.0, np.where(mirrored, -slope, slope))[()]
 
 
-def _sh_jacobi(y: Any, n: Any, p: Any, q: Any, x: Any) -> Any:
+def _sh_jacobi(n: Any, p: Any, q: Any, x: Any) -> Any:
     """G_n^(p, q)(x) = P_n^(p - q, q - 1)(2 x - 1) / binom(2 n + p - 1, n)."""
     slope = 2 * _jacobi(n, p - q, q - 1, 2 * x - 1)
     return slope / sc.binom(2 * n + p - 1, n)
-
-
-define_ufunc("eval_legendre", _polynomial_parameter("legendre", 0), lambda y, n, x: _legendre(n, x))
-define_ufunc("eval_chebyt", _polynomial_parameter("chebyt", 0), lambda y, n, x: _chebyshev_t(n, x))
-define_ufunc("eval_chebyu", _polynomial_parameter("chebyu", 0), lambda y, n, x: _chebyshev_u(n, x))
-define_ufunc(
-    "eval_chebyc", _polynomial_parameter("chebyc", 0), lambda y, n, x: _chebyshev_t(n, x / 2)
-)
-define_ufunc(
-    "eval_chebys", _polynomial_parameter("chebys", 0), lambda y, n, x: 0.5 * _chebyshev_u(n, x / 2)
-)
-define_ufunc("eval_sh_legendre", _polynomial_parameter("sh_legendre", 0), _shifted(_legendre))
-define_ufunc("eval_sh_chebyt", _polynomial_parameter("sh_chebyt", 0), _shifted(_chebyshev_t))
-define_ufunc("eval_sh_chebyu", _polynomial_parameter("sh_chebyu", 0), _shifted(_chebyshev_u))
-define_ufunc("eval_hermite", _N, lambda y, n, x: 2 * n * sc.eval_hermite(np.maximum(n - 1, 0), x))
-define_ufunc(
-    "eval_hermitenorm", _N, lambda y, n, x: n * sc.eval_hermitenorm(np.maximum(n - 1, 0), x)
-)
-define_ufunc(
-    "eval_laguerre", _polynomial_parameter("laguerre", 0), lambda y, n, x: _laguerre(n, 0.0, x)
-)
-define_ufunc(
-    "eval_genlaguerre",
-    _polynomial_parameter("genlaguerre", 0),
-    _polynomial_parameter("genlaguerre", 1),
-    lambda y, n, a, x: _laguerre(n, a, x),
-)
-define_ufunc(
-    "eval_gegenbauer",
-    _polynomial_parameter("gegenbauer", 0),
-    by_interpolation(sc.eval_gegenbauer, 1, above(-0.5)),
-    lambda y, n, a, x: _gegenbauer(n, a, x),
-)
-define_ufunc(
-    "eval_jacobi",
-    _polynomial_parameter("jacobi", 0),
-    _polynomial_parameter("jacobi", 1),
-    _polynomial_parameter("jacobi", 2),
-    lambda y, n, a, b, x: _jacobi(n, a, b, x),
-)
 
 
 def _sh_reach(own: Any, n: Any, p: Any, q: Any, x: Any) -> Any:
     return 0.5 * np.minimum(1.0, np.minimum(p - q + 1, q))
 
 
+_define_polynomial("legendre", _legendre)
+_define_polynomial("chebyt", _chebyshev_t)
+_define_polynomial("chebyu", _chebyshev_u)
+_define_polynomial("chebyc", lambda n, x: _chebyshev_t(n, x / 2))
+_define_polynomial("chebys", lambda n, x: 0.5 * _chebyshev_u(n, x / 2))
+_define_polynomial("sh_legendre", _shifted(_legendre))
+_define_polynomial("sh_chebyt", _shifted(_chebyshev_t))
+_define_polynomial("sh_chebyu", _shifted(_chebyshev_u))
+_define_polynomial("laguerre", lambda n, x: _laguerre(n, 0.0, x))
+_define_polynomial("genlaguerre", _laguerre)
+_define_polynomial("gegenbauer", _gegenbauer, above(-0.5))
+_define_polynomial("jacobi", _jacobi)
+_define_polynomial("sh_jacobi", _sh_jacobi, _sh_reach)
+define_ufunc("eval_hermite", _N, lambda y, n, x: 2 * n * sc.eval_hermite(np.maximum(n - 1, 0), x))
 define_ufunc(
-    "eval_sh_jacobi",
-    _polynomial_parameter("sh_jacobi", 0),
-    by_interpolation(sc.eval_sh_jacobi, 1, _sh_reach),
-    by_interpolation(sc.eval_sh_jacobi, 2, _sh_reach),
-    _sh_jacobi,
+    "eval_hermitenorm", _N, lambda y, n, x: n * sc.eval_hermitenorm(np.maximum(n - 1, 0), x)
 )
