@@ -27,14 +27,6 @@ def _python_number(y: Any) -> Any:
     return apply(item, (y,)) if isinstance(y, Tracked) else np.asarray(y).item()
 
 
-def _polar(z: Any) -> tuple[Any, Any]:
-    return np.abs(z), np.angle(z)
-
-
-def _rect(r: Any, phi: Any) -> Any:
-    return np.real(r) * np.exp(1j * np.real(phi))
-
-
 def _like_cmath(name: str, ours: Callable[..., Any]) -> Callable[..., Any]:
     return _math.like_python(
         getattr(_cmath, name),
@@ -48,7 +40,12 @@ def _like_cmath(name: str, ours: Callable[..., Any]) -> Callable[..., Any]:
 
 _OURS = {name: getattr(np, name) for name in _SAME_NAMES}
 _OURS |= {name: getattr(np, like) for name, like in _math.INVERSES.items()}
-_OURS |= {"log": _math.log_, "phase": np.angle, "polar": _polar, "rect": _rect}
+_OURS |= {
+    "log": _math.log_,
+    "phase": np.angle,
+    "polar": lambda z: (np.abs(z), np.angle(z)),
+    "rect": lambda r, phi: np.real(r) * np.exp(1j * np.real(phi)),
+}
 globals().update({name: x for name, x in vars(_cmath).items() if not name.startswith("_")})
 globals().update(
     {name: _like_cmath(name, x) for name, x in _OURS.items()}

@@ -126,35 +126,21 @@ def log_(x: Any, base: Any = None) -> Any:
     return np.log(x) if base is None else np.log(x) / np.log(base)
 
 
-def _remainder(x: Any, y: Any) -> Any:
-    return x - y * np.round(x / y)
-
-
 def _hypot(*parts: Any) -> Any:
     return functools.reduce(np.hypot, parts) if len(parts) > 1 else np.abs(parts[0])
 
 
-def _dist(p: Any, q: Any) -> Any:
-    return _hypot(*(a - b for a, b in zip(p, q, strict=True)))
-
-
-def _fsum(seq: Any) -> Any:
-    return np.sum(seq if isinstance(seq, Tracked) else np.stack(seq))
-
-
-def _ldexp(x: Any, i: Any) -> Any:
-    return x * 2.0**i
-
-
-def _sumprod(p: Any, q: Any) -> Any:
-    return sum(a * b for a, b in zip(p, q, strict=True))
-
-
-_COMPOSED = (
-    *(("dist", _dist), ("fsum", _fsum), ("hypot", _hypot), ("ldexp", _ldexp), ("log", log_)),
-    *(("remainder", _remainder), ("sumprod", _sumprod), ("erf", _special("erf"))),
-    *(("erfc", _special("erfc")), ("gamma", _special("gamma")), ("lgamma", _special("gammaln"))),
-)
+_COMPOSED: dict[str, _Function] = {
+    "dist": lambda p, q: _hypot(*(a - b for a, b in zip(p, q, strict=True))),
+    "fsum": lambda seq: np.sum(seq if isinstance(seq, Tracked) else np.stack(seq)),
+    "hypot": _hypot,
+    "ldexp": lambda x, i: x * 2.0**i,
+    "log": log_,
+    "remainder": lambda x, y: x - y * np.round(x / y),
+    "sumprod": lambda p, q: sum(a * b for a, b in zip(p, q, strict=True)),
+    **{name: _special(name) for name in ("erf", "erfc", "gamma")},
+    "lgamma": _special("gammaln"),
+}
 
 
 def asking(own: _Function, ours: _Function, module: str = __name__) -> _Function:
@@ -187,7 +173,7 @@ def _modf(x: Any) -> Any:
 ASKED = ("isfinite", "isinf", "isnan")
 _OURS = {name: getattr(np, name) for name in _SAME_NAMES}
 _OURS |= {name: getattr(np, like) for name, like in _OTHER_NAMES.items()}
-_OURS |= dict(_COMPOSED)
+_OURS |= _COMPOSED
 globals().update({name: x for name, x in vars(_math).items() if not name.startswith("_")})
 globals().update(
     {name: _like_math(name, x) for name, x in _OURS.items() if hasattr(_math, name)}
