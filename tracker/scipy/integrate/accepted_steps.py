@@ -20,10 +20,8 @@ from tracker.support.structs import record, replace
 from tracker.transforms.vmap import vmap
 
 _STEP_OPTIONS = frozenset({"rtol", "atol", "max_step", "jac", "jac_sparsity"})
-_METHOD_USED, _BDF_OF_LSODA = (
-    18,
-    2,
-)  # where LSODA's integers say by which method a step was, and BDF
+_METHOD_USED = 18  # where LSODA's integers say by which method a step was
+_BDF_OF_LSODA = 2
 _ODEINT_TOLERANCE = 1.49012e-8
 
 

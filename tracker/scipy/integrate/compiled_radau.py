@@ -79,11 +79,8 @@ class RadauFlow(CompiledFlow):
 
     def _attempt(self, state: Any) -> Any:
         t, y, tableau = state.t, state.y, self.tableau
-        bounded = np.clip(state.size, self._least_size(t), self.control.max_step)
-        size = np.where(state.was_refused, state.size, bounded)
+        size, next_t = self._proposal(state, t)
         is_bounded = (size != state.size) & ~state.was_refused
-        next_t = t + self.sign * size
-        next_t = np.where(self.sign * (next_t - self.end) > 0, self.end, next_t)
         h = next_t - t
         slope = ignore_derivatives(jacobian(lambda y: self.right(t, y), y)[0])
         n = np.shape(y)[0]

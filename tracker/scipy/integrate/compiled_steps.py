@@ -141,6 +141,13 @@ class CompiledFlow:
     def _least_size(self, t: Any) -> Any:
         return 10 * np.abs(np.nextafter(t, self.sign * np.inf) - t)
 
+    def _proposal(self, state: Any, t: Any) -> tuple[Any, Any]:
+        """The size of the next step from t, within its bounds, and the time at its end."""
+        bounded = np.clip(state.size, self._least_size(t), self.control.max_step)
+        size = np.where(state.was_refused, state.size, bounded)
+        end = t + self.sign * size
+        return size, np.where(self.sign * (end - self.end) > 0, self.end, end)
+
     def _goes_on(self, state: _State) -> Any:
         is_too_small = state.was_refused & (state.size < self._least_size(state.t))
         goes_on = (self.sign * (self.end - state.t) > 0) & ~is_too_small
@@ -153,10 +160,7 @@ class CompiledFlow:
     def _attempt(self, state: _State) -> _State:
         tableau, t, y = self.tableau, state.t, state.y
         now = ignore_derivatives(t)
-        bounded = np.clip(state.size, self._least_size(now), self.control.max_step)
-        size = np.where(state.was_refused, state.size, bounded)
-        next_t = now + self.sign * size
-        next_t = np.where(self.sign * (next_t - self.end) > 0, self.end, next_t)
+        next_t = self._proposal(state, now)[1]
         h = next_t - t
         slopes, states = [state.slope], [y]
         for row, c in zip(tableau.a[1:], tableau.c[1:], strict=True):
