@@ -8,10 +8,12 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
-from scipy.optimize import least_squares
+from scipy.linalg import expm
+from scipy.optimize import NonlinearConstraint, least_squares, minimize
 
 import tracker
 from tracker import sparse
+from tracker.sparse.colouring import colour_symmetric, count_colours
 
 N = 7
 EDGES = np.array([[0, 1], [1, 2], [2, 6]])
@@ -154,6 +156,48 @@ def test_a_hub_of_a_hessian_has_a_colour_of_its_own():
     assert made.colours.max() == 1
 
 
+def grid_energy(x):
+    field = x.reshape(6, 7)
+    return np.sum((field[1:] * field[:-1]) ** 2) + np.sum(np.sin(field[:, 1:] - field[:, :-1]))
+
+
+def chain_with_hubs(x):
+    return np.sum(x[0] * x**2 * x[1]) + np.sum((x[1:] - x[:-1]) ** 4)
+
+
+def blocks(x):
+    """Six cameras, and points that some of them see."""
+    cameras, points = x[:6], x[6:].reshape(12, 3)
+    seen = np.sin(cameras[:, None]) * np.sum(points, axis=1) * np.sum(points**2, axis=1)
+    return np.sum(np.where((np.arange(6)[:, None] + np.arange(12)) % 3, seen, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("f", "count", "size"), [(grid_energy, 5, 42), (chain_with_hubs, 5, 40), (blocks, 9, 42)]
+)
+def test_symmetry_saves_colours(f, count, size):
+    x = np.random.default_rng(3).normal(size=size)
+    made = sparse.hessian(f, x)
+    np.testing.assert_allclose(made(x).toarray(), tracker.hessian(f, x), rtol=1e-10, atol=1e-12)
+    plain = sparse.jacobian(lambda x: tracker.gradient(f, x)[0], x)
+    assert made.colours.max() + 1 == count < plain.colours.max() + 1
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.integers(0, 12), st.floats(0.0, 0.6), st.booleans(), st.integers(0, 2**32 - 1))
+def test_colours_tell_the_entries_of_symmetric_matrices_apart(n, density, has_diagonal, seed):
+    """Also where the pattern has more places than are nonzero, and is not symmetric."""
+    draw = np.random.default_rng(seed)
+    half = np.triu(draw.random((n, n)) < density, 0 if has_diagonal else 1)
+    dense = (half | half.T) * np.cumsum(np.ones((n, n)), axis=0)
+    dense = dense + dense.T
+    pattern = sp.csr_array((dense != 0) | (draw.random((n, n)) < 0.1))
+    colours, where = colour_symmetric(pattern)
+    seeds = np.arange(count_colours(colours))[:, None] == colours
+    found = sp.csr_array((np.ravel(seeds @ dense)[where], pattern.indices, pattern.indptr), (n, n))
+    np.testing.assert_array_equal(found.toarray(), dense)
+
+
 def test_rows_are_coloured_where_they_need_fewer():
     made = sparse.jacobian(lambda x: np.stack([np.sum(x**2), x[3]]), np.ones(50))
     assert made.colours.shape == (2,)
@@ -226,16 +270,61 @@ def residuals(u):
     return np.concatenate([[u[0]], u[:-2] - 2 * u[1:-1] + u[2:] - np.exp(u[1:-1]), [u[-1] - 1.0]])
 
 
-def test_in_solvers():
-    x = np.zeros(20)
-    found = least_squares(residuals, x, jac=sparse.jacobian(residuals, x), method="trf")
-    np.testing.assert_allclose(residuals(found.x), 0, atol=1e-6)
-
+def test_in_stiff_solvers():
     def rhs(t, y):
         return -y + 0.1 * np.roll(y, 1)
 
     jac = sparse.jacobian(rhs, 0.0, np.ones(20), argnum=1)
-    assert solve_ivp(rhs, (0, 1), np.ones(20), method="BDF", jac=jac).success
+    start = np.linspace(0.0, 1.0, 20)
+    exact = expm(jac(0.0, start).toarray()) @ start
+    for method in ("BDF", "Radau"):
+        found = solve_ivp(rhs, (0, 1), start, method=method, jac=jac, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(found.y[:, -1], exact, rtol=1e-4)
+
+
+@pytest.mark.parametrize("solver", ["lsmr", None])
+def test_in_least_squares(solver):
+    jac = sparse.jacobian(residuals, np.zeros(20))
+    found = least_squares(residuals, np.zeros(20), jac=jac, method="trf", tr_solver=solver)
+    assert sp.issparse(found.jac)
+    np.testing.assert_allclose(residuals(found.x), 0, atol=1e-6)
+
+
+def test_in_trust_constr():
+    """A chain of given length that hangs: its ends are fixed."""
+    n, length = 12, 1.4
+
+    def height(p):
+        return np.sum(p.reshape(n, 2)[:, 1])
+
+    def lengths(p):
+        points = np.concatenate([[[0.0, 0.0]], p.reshape(n, 2), [[1.0, 0.0]]])
+        return np.sum((points[1:] - points[:-1]) ** 2, axis=1) * (n + 1) ** 2
+
+    def weighted(p, v):
+        return v @ lengths(p)
+
+    x = np.linspace(0.0, 1.0, n + 2)[1:-1]
+    start = np.stack([x, -x * (1 - x)], axis=1).ravel()
+    of_lengths = sparse.jacobian(lengths, start)
+    of_weighted = sparse.hessian(weighted, start, np.ones(n + 1))
+    assert of_lengths.colours.max() + 1 == 2 and of_weighted.colours.max() + 1 == 3
+    found = minimize(
+        tracker.value_and_grad(height),
+        start,
+        jac=True,
+        hess=sparse.hessian(height, start),
+        method="trust-constr",
+        constraints=NonlinearConstraint(
+            lengths, length**2, length**2, jac=of_lengths, hess=of_weighted
+        ),
+        options={"gtol": 1e-9, "xtol": 1e-12, "maxiter": 300},
+    )
+    assert found.constr_violation < 1e-8
+    multipliers = found.v[0]  # the gradient of the Lagrangian is zero
+    slope = tracker.gradient(height, found.x)[0] + of_lengths(found.x).T @ multipliers
+    np.testing.assert_allclose(slope, 0, atol=1e-6)
+    assert abs(of_weighted(found.x, multipliers).toarray()).max() > 1
 
 
 def test_pickles():

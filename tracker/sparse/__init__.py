@@ -1,7 +1,7 @@
 """Sparse Jacobians and Hessians: the pattern from the code, a product for each colour of columns.
 
 `pattern.py` pushes index sets through what a run of the function has recorded (`rules.py`: kind by
-kind of op), `colouring.py` groups columns that share no row, and `derivative.py` compiles one pass
+kind of op), `colouring.py` groups columns, and `derivative.py` compiles one pass
 that is mapped over the groups. Start at `jacobian`. Needs SciPy.
 """
 
@@ -80,8 +80,8 @@ def hessian(f: Callable[..., Any], *args: Any, argnum: int = 0) -> SparseDerivat
     Returns
     -------
     SparseDerivative
-        As from `jacobian`, of shape (x.size, x.size). Columns with many entries have colours of
-        their own, and their rows are read from them.
+        As from `jacobian`, of shape (x.size, x.size). Where that saves colours, an entry is read
+        from its mirror image: the colours of columns are then a star colouring.
 
     See Also
     --------

@@ -1,8 +1,7 @@
 """Colours of columns: columns of one colour are computed together, and their entries told apart.
 
-`colour_columns` gives columns that share a row different colours. A symmetric matrix needs fewer:
-dense columns (`hubs`) have colours of their own, and their rows are read from them, so that these
-rows separate no other columns.
+`colour_columns` gives columns that share a row different colours. A symmetric matrix needs fewer
+(`colour_symmetric`), because each entry is there twice, and only one of the two must be alone.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize._numdiff import group_columns
 
-_HUB_FACTORS = (3.0, 10.0)  # a column with so many times the median number of entries is a hub
+_MOST_ENTRIES = 1_000_000  # for star colourings, which take some seconds for so many
 
 
 def colour_columns(pattern: Any) -> Any:
@@ -34,28 +33,64 @@ def recovery(pattern: Any, colours: Any) -> Any:
 
 
 def colour_symmetric(pattern: Any) -> tuple[Any, Any]:
-    """The colours of the columns of a symmetric pattern, and where each entry is."""
-    counts = np.diff(pattern.indptr)
-    best = colour_columns(pattern)
-    where = recovery(pattern, best)
-    for factor in _HUB_FACTORS if counts.size else ():
-        is_hub = counts > factor * max(float(np.median(counts)), 1.0)
-        if not is_hub.any() or np.count_nonzero(is_hub) >= count_colours(best):
-            continue
-        kept = sp.diags_array((~is_hub).astype(np.int8), dtype=np.int8).tocsr()
-        others = kept @ pattern.astype(np.int8) @ kept
-        others.eliminate_zeros()
-        colours = colour_columns(others)
-        used = np.unique(colours[~is_hub], return_inverse=True)[1]
-        colours[~is_hub] = used
-        colours[is_hub] = count_colours(used) + np.arange(np.count_nonzero(is_hub))
-        if count_colours(colours) < count_colours(best):
-            best, n = colours, pattern.shape[0]
-            rows = np.repeat(np.arange(n), counts)
-            swapped = is_hub[rows] & ~is_hub[pattern.indices]
-            where = np.where(
-                swapped,
-                best[rows] * n + pattern.indices,
-                best[pattern.indices] * n + rows,
-            )
-    return best, where
+    """The colours of the columns of a symmetric matrix, and where each entry is.
+
+    Where columns of one colour meet in a row, its entries are read from their mirror images.
+    """
+    plain = colour_columns(pattern)
+    both = (pattern + pattern.T).tocsr()  # what is in one half only is zero, but not known to be
+    stars = (True, False) if pattern.nnz <= _MOST_ENTRIES else ()
+    colours = min([plain, *(_star_colours(both, ahead) for ahead in stars)], key=count_colours)
+    if colours is plain:
+        return plain, recovery(pattern, plain)
+    n, count = pattern.shape[0], count_colours(colours)
+    rows_of_both = np.repeat(np.arange(n), np.diff(both.indptr))
+    meeting = np.bincount(rows_of_both * count + colours[both.indices], minlength=n * count)
+    rows, columns = np.repeat(np.arange(n), np.diff(pattern.indptr)), pattern.indices
+    is_alone = meeting[rows * count + colours[columns]] == 1
+    where = np.where(is_alone, colours[columns] * n + rows, colours[rows] * n + columns)
+    return colours, where
+
+
+def _star_colours(pattern: Any, ahead: bool) -> Any:
+    """A star colouring of the graph of a symmetric pattern: neighbours differ, and no path over
+    four vertices has only two colours. Greedy, from the vertex with most neighbours down.
+
+    ahead: neighbours of a vertex without a colour differ, too: fewer colours in the end for random
+    graphs and for blocks (bundle adjustment), more for grids.
+
+    Sets of colours are the bits of integers. For each vertex: `around` are the colours of its
+    neighbours, `twice` those of two or more of them, and `centres` those of the neighbours that
+    have another neighbour of the vertex's own colour.
+    """
+    n = pattern.shape[0]
+    ends = pattern.indptr.tolist()
+    neighbours = pattern.indices.tolist()
+    colours = [-1] * n
+    around, twice, centres = [0] * n, [0] * n, [0] * n
+    first: dict[tuple[int, int], int] = {}  # the neighbour of a vertex that had a colour first
+    for v in np.argsort(-np.diff(pattern.indptr), kind="stable").tolist():
+        near = [w for w in neighbours[ends[v] : ends[v + 1]] if w != v]
+        taken = 0
+        for w in near:
+            if (own := colours[w]) < 0:
+                taken |= around[w] if ahead else 0
+            else:
+                taken |= 1 << own | centres[w]
+                if twice[v] >> own & 1:
+                    taken |= around[w]
+        free = ~taken & (taken + 1)
+        colours[v] = colour = free.bit_length() - 1
+        for w in near:
+            own = colours[w]
+            if own >= 0 and twice[v] >> own & 1:
+                centres[w] |= free
+            if not around[w] & free:
+                around[w] |= free
+                first[w, colour] = v
+                continue
+            twice[w] |= free
+            if own >= 0:
+                centres[v] |= 1 << own
+                centres[first[w, colour]] |= 1 << own
+    return np.array(colours, dtype=np.intp)
