@@ -33,14 +33,14 @@ def body():
     return speed
 
 
-def sound(speed, steps=STEPS):
-    """What the sensors record, (steps, PULSES, SENSORS), and the pressure at the end, by the wave
+def sound(speed, steps=None):
+    """What the sensors record, (STEPS, PULSES, SENSORS), and the pressure at the end, by the wave
     equation. Pulse number k starts at every eighth sensor."""
     starts = [places[:: SENSORS // PULSES] for places in RING]
     before = now = np.zeros((PULSES, SIDE, SIDE))
     pulse, records = np.zeros_like(now), []
     pulse[np.arange(PULSES), *starts] = 1.0
-    for t in range(steps):
+    for t in range(steps or STEPS):
         around = sum(np.roll(now, shift, axis) for shift in (1, -1) for axis in (1, 2))
         force = (0.5 * speed) ** 2 * (around - 4 * now) + PULSE[t] * pulse
         before, now = now * DECAY, (2 * now - before + force) * DECAY

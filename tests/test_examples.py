@@ -1,6 +1,7 @@
 """Examples are tests: they run, in a short form, and they say what they promise."""
 
 import importlib.util
+import shutil
 import sys
 from pathlib import Path
 
@@ -334,3 +335,67 @@ def test_bundle_adjustment_finds_points_and_their_sparse_jacobian(picture):
     product = tracker.jvp(residuals, (result.x,), (direction,))[1]
     np.testing.assert_allclose(result.jac @ direction, product, rtol=1e-9, atol=1e-9)
     picture(example.draw(points, guess, moved, result.jac, result.fun))
+
+
+def test_galaxy_is_the_same_from_one_process_and_from_two(picture, monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)  # its processes import the loss
+    example = load("galaxy")
+    monkeypatch.setitem(sys.modules, "galaxy", example)
+    stars, w = example.stars(6000), example.start()
+    shards = np.array_split(stars, 5)
+    engine, own = example.engine("2")
+    with example.value_and_grad(example.loss, shards[own], engine) as step:
+        value, gradient = step(w)
+        found, losses = example.fit(step, len(stars), iterations=8)
+    whole = tracker.value_and_grad(example.loss)(w, stars)
+    assert value == pytest.approx(whole[0], rel=1e-12)
+    np.testing.assert_allclose(gradient, whole[1], rtol=1e-9, atol=1e-7)
+    assert losses[-1] < losses[0] - 0.2
+    picture(example.draw(shards, found, losses))
+
+
+def test_galaxy_has_a_density():
+    example = load("galaxy")
+    axis, cell = np.linspace(-6.0, 6.0, 400, retstep=True)
+    grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    w = example.start().reshape(-1, 6)
+    w[:, 5] = np.linspace(-1.0, 1.0, len(w))
+    density = np.exp(example.log_density(w.ravel(), grid))
+    assert np.sum(density) * cell**2 == pytest.approx(1.0, abs=1e-3)
+
+
+def test_robot_arm_moves_in_c_as_in_python(picture, tmp_path):
+    example = load("robot_arm")
+    goals = example.curve(200)[:12]
+    found = example.in_python(tracker.jit(example.arm), goals)
+    np.testing.assert_allclose(example.in_python(example.arm, goals[:2]), found[:2], rtol=1e-9)
+    off = [np.linalg.norm(example.places(a)[-1] - g) for a, g in zip(found, goals, strict=True)]
+    assert max(off[5:]) < 0.02
+    picture(example.draw(found, {"Python": 1000.0, "C": 0.1}))
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler")
+    np.testing.assert_allclose(example.in_c(example.build(tmp_path), goals), found, rtol=1e-9)
+
+
+def test_ultrasound_sees_a_body(picture):
+    jax = pytest.importorskip("jax")
+    example = load("ultrasound")
+    example.STEPS, true = 100, example.body()
+    measured = example.sound(true)[0]
+    slope = example.by_jax(measured)
+    change = 0.01 * np.random.default_rng(0).normal(size=true.shape)
+    value, gradient = tracker.value_and_grad(example.loss)(change, measured)
+    assert slope(change)[0] == pytest.approx(value, rel=1e-4)
+    assert isinstance(slope(change)[1], jax.Array)
+    np.testing.assert_allclose(slope(change)[1], gradient, atol=1e-4 * abs(gradient).max())
+    found, losses = example.find(slope, iterations=6)
+    assert losses[-1] < 0.1 * slope(0.0 * change)[0]
+    assert np.all(found[~example.IS_INSIDE] == 1.0)
+    picture(example.draw(true, found, losses))
+
+
+def test_ultrasound_without_jax_says_what_to_install(monkeypatch):
+    example = load("ultrasound")
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(SystemExit, match=r"pip install 'tracker-grad\[jax\]'"):
+        example.main()
