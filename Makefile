@@ -44,7 +44,7 @@ dist: $(VENV)/.dist $(VENV)/.test
 	rm -rf dist && $(BIN)/python -m build --quiet && $(BIN)/twine check --strict dist/*
 	rm -rf $(VENV)/sdist && mkdir $(VENV)/sdist
 	tar -xzf dist/*.tar.gz -C $(VENV)/sdist --strip-components=1
-	cd $(VENV)/sdist && ../bin/python -m pytest tests/test_*.py tests/typing
+	cd $(VENV)/sdist && ../bin/python -m pytest tests/test_*.py tests/documentation tests/typing
 
 # The native calls under valgrind: Linux only, and minutes long.
 memcheck: $(VENV)/.test
@@ -52,12 +52,12 @@ memcheck: $(VENV)/.test
 
 # The compiler's tests with every array between pages that nobody may touch: Linux only.
 guarded: $(VENV)/.test
-	PYTHONPATH=tests $(BIN)/python -m pytest -n 2 -p guard_pages tests/jit tests/ops
+	PYTHONPATH=tests/common $(BIN)/python -m pytest -n 2 -p guard_pages tests/jit tests/ops
 
 # A thousand random programs for each property and every combination of crossed values
-# (tests/pairwise.py), arrays between guard pages as above.
+# (tests/common/pairwise.py), arrays between guard pages as above.
 deep: $(VENV)/.test
-	PYTHONPATH=tests TRACKER_HYPOTHESIS=deep $(BIN)/python -m pytest -n 2 -p guard_pages -m "hypothesis or crossed" tests
+	PYTHONPATH=tests/common TRACKER_HYPOTHESIS=deep $(BIN)/python -m pytest -n 2 -p guard_pages -m "hypothesis or crossed" tests
 
 # The site, in docs/_build/html, in an environment of its own: every cell runs; a warning (a broken
 # link, an unknown name) is an error. What is generated is made anew.

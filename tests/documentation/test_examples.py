@@ -15,7 +15,7 @@ import tracker
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 
 

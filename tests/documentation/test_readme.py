@@ -8,7 +8,7 @@ import page_blocks
 import pytest
 import scipy.optimize  # noqa: F401  (imported here, because it changes warning filters)
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text()
 LINKS = sorted({*re.findall(r"\]\(([^):]+)\)", TEXT)})
 

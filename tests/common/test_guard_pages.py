@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 START = """
 import sys
 import faulthandler
 
 faulthandler.enable()
-sys.path[:0] = ["{root}", "{root}/tests", "{root}/tests/jit"]
+sys.path[:0] = ["{root}", "{root}/tests/common", "{root}/tests/jit"]
 import guard_pages
 
 guard_pages.install()

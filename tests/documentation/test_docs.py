@@ -19,7 +19,7 @@ for _name in ("torch", "sympy", "pytensor", "distributed", "ray"):  # they chang
     if importlib.util.find_spec(_name):
         importlib.import_module(_name)
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 GENERATED = {"_build", "gallery", "generated"}
 PAGES = [
     path.relative_to(DOCS).as_posix()

@@ -11,7 +11,7 @@ import tracker
 from tracker import special
 from tracker.testing import gradcheck
 
-PAGES = Path(__file__).parent.parent / "docs" / "migration"
+PAGES = Path(__file__).parents[2] / "docs" / "migration"
 
 NUMBERS = {
     "x": 0.7, "y": 1.9, "p": 0.8, "q": 1.3, "u": 0.4, "w": 2.6,

@@ -7,7 +7,7 @@ import tracker
 from tracker.config import Settings
 from tracker.support.structs import field_names
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 
 
