@@ -1,9 +1,6 @@
 """Settings: read, validated, scoped."""
 
-import os
-import subprocess
-import sys
-
+import fresh_python
 import numpy as np
 import pytest
 
@@ -92,8 +89,4 @@ def test_dump_prints_a_stage_of_what_is_compiled(stage, text, capsys):
 
 def test_environment_reaches_the_compiler():
     code = "import numpy as np, tracker; tracker.jit(np.sin)(np.ones(3))"
-    environment = {**os.environ, "TRACKER_DUMP": "ir"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    assert "--- ir\nfunction sin(" in done.stderr
+    assert "--- ir\nfunction sin(" in fresh_python.run(code, TRACKER_DUMP="ir").stderr

@@ -5,10 +5,9 @@ import collections
 import functools
 import graphlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+import fresh_python
 import pytest
 
 ROOT = Path(__file__).parent.parent / "tracker"
@@ -194,7 +193,7 @@ def test_import_is_light():
         "import sys, tracker; "
         "print([m for m in ('llvmlite', 'scipy', 'jax', 'torch') if m in sys.modules])"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    out = fresh_python.run(code)
     assert out.stdout.strip() == "[]"
 
 

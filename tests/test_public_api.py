@@ -5,11 +5,10 @@ import importlib
 import inspect
 import pickle
 import pydoc
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
+import fresh_python
 import pytest
 
 import tracker
@@ -106,7 +105,7 @@ def test_names_in_dir_without_scipy_can_be_had():
         "import sys; sys.modules['scipy'] = None; import tracker; "
         "[getattr(tracker, name) for name in dir(tracker)]; print('scipy' in dir(tracker))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = fresh_python.run(code)
     assert done.stdout == "False\n"
 
 

@@ -1,9 +1,6 @@
 """Equal functions have one fingerprint in any process; different functions have different ones."""
 
-import os
-import subprocess
-import sys
-
+import fresh_python
 import numpy as np
 import pytest
 
@@ -112,15 +109,6 @@ def test_the_fingerprint_is_the_same_in_other_processes():
         "f = lambda x: tracker.gradient(lambda y: np.sum(np.tanh(y) * 0.3)**2, x); "
         "print(fingerprint(tracker.trace(f, np.ones(4))))"
     )
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
+    found = {fresh_python.run(code, PYTHONHASHSEED=seed).stdout for seed in ("1", "2")}
     assert len(found) == 1
     assert "None" not in found.pop()

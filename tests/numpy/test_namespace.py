@@ -4,11 +4,10 @@ ones inside."""
 import inspect
 import math
 import pickle
-import subprocess
-import sys
 import threading
 from contextlib import nullcontext
 
+import fresh_python
 import numpy
 import pytest
 
@@ -44,9 +43,9 @@ def test_star_import_and_lazy_attribute():
         "assert newaxis is None and ndarray is numpy.ndarray and type(zeros(3)) is ndarray\n"
         "import tracker; assert tracker.numpy.linalg.solve(eye(2), ones(2)).sum() == 2\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    fresh_python.run(code)
     code = "import tracker; assert tracker.numpy.e > 2 and tracker.numpy.random.default_rng"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    fresh_python.run(code)
 
 
 def test_outside_results_are_numpys_own():

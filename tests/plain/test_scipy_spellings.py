@@ -2,10 +2,9 @@
 where it was."""
 
 import importlib.util
-import subprocess
-import sys
 import types
 
+import fresh_python
 import numpy
 import pytest
 
@@ -114,7 +113,7 @@ def test_code_without_scipy_imports_none_of_it():
         "tracker.gradient(f, 1.0)\n"
         "print([m for m in sys.modules if m.startswith(('scipy', 'tracker.scipy', 'numpy.f2py'))])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = fresh_python.run(code)
     assert done.stdout.strip() == "[]"
 
 

@@ -2,10 +2,9 @@
 
 import copy
 import random
-import subprocess
-import sys
 import warnings
 
+import fresh_python
 import numpy
 import pytest
 
@@ -197,7 +196,7 @@ with warnings.catch_warnings(record=True) as heard:
     assert len({{float(fast(1.0)) for _ in range(4)}}) == {distinct}
 assert not heard and fast.cache_info().traces == 1 and fast.cache_info().eager == 0
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    fresh_python.run(code)
 
 
 ITEMS = {

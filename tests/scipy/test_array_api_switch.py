@@ -1,9 +1,7 @@
 """SciPy with SCIPY_ARRAY_API=1, in a process of its own: SciPy's functions then ask their arguments
 for a namespace, and its ufuncs are wrapped in functions."""
 
-import os
-import subprocess
-import sys
+import fresh_python
 
 PROGRAM = """
 import numpy as np, scipy.special as sc, scipy.stats, scipy.signal, scipy.ndimage, scipy.linalg
@@ -36,7 +34,5 @@ print("done")
 
 
 def test_scipy_with_the_array_api_switched_on():
-    environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
-    command = [sys.executable, "-W", "error", "-c", PROGRAM]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert run.stdout.endswith("done\n"), run.stderr
+    run = fresh_python.run(PROGRAM, SCIPY_ARRAY_API="1", PYTHONWARNINGS="error")
+    assert run.stdout.endswith("done\n")

@@ -1,9 +1,8 @@
 """`tracker.special`: values and derivatives against mpmath, where plain formulas fail."""
 
 import math
-import subprocess
-import sys
 
+import fresh_python
 import mpmath as mp
 import numpy as np
 import pytest
@@ -107,7 +106,7 @@ def test_scipy_is_needed_only_for_what_is_made_of_it():
         "    try: exec(f'tracker.{name}')\n"
         "    except ImportError as e: print(e)"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    out = fresh_python.run(code)
     fix = "pip install 'tracker-grad[scipy]'"
     text = f"tracker.scipy needs SciPy, which is not installed. Type: {fix}"
     assert out.stdout.splitlines() == ["1.0 False", text, text]

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import fresh_python
 import numpy as np
 import pytest
 
@@ -397,8 +398,8 @@ def test_a_trace_is_loaded_before_its_ops_are_declared(tmp_path):
     function = tr.trace(lambda x: special.gammaln(x) + special.ndtr(x), np.ones(3))
     (tmp_path / "trace").write_bytes(pickle.dumps(function))
     script = f"import pickle; print(pickle.load(open({str(tmp_path / 'trace')!r}, 'rb')))"
-    run = subprocess.run([sys.executable, "-c", script], env=ENV, capture_output=True, text=True)
-    assert run.stdout.strip() == str(function).strip(), run.stderr
+    run = fresh_python.run(script, PYTHONPATH=str(ROOT))
+    assert run.stdout.strip() == str(function).strip()
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 """Call entries: every check of `smoke_native.py`, failing C calls, memory, odd interpreters."""
 
 import gc
-import subprocess
 import sys
 import tracemalloc
 
+import fresh_python
 import numpy as np
 import pytest
 import smoke_native as smoke
@@ -112,8 +112,8 @@ def test_types_survive_the_end_of_the_interpreter():
         "sys.f.me = sys.f; import atexit; atexit.register(lambda: print(sys.f(1.0)))"
     )
     places = [p for p in sys.path if p]
-    done = subprocess.run([sys.executable, "-c", code, *places], capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "hit\n", "")
+    done = fresh_python.run(code, *places)
+    assert (done.stdout, done.stderr) == ("hit\n", "")
 
 
 def test_an_entry_can_come_from_an_object_file():

@@ -1,11 +1,9 @@
 """Compiled code calls the inner loops of SciPy's own ufuncs."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import fresh_python
 import numpy as np
 import pytest
 import scipy.special as sc
@@ -146,9 +144,8 @@ def test_cached_code_binds_loops_in_another_process(tmp_path):
         "f(x); assert (f(x) == sc.spence(x)).all()\n"
     )
     places = {"PYTHONPATH": str(Path(__file__).parents[3]), "TRACKER_CACHE_DIR": str(tmp_path)}
-    environment = {**os.environ, **places, "TRACKER_CACHE": "1"}
     for _ in range(2):
-        subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+        fresh_python.run(program, **places, TRACKER_CACHE="1")
     assert list(tmp_path.glob("*/*.o"))
 
 

@@ -9,6 +9,7 @@ import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 
+import fresh_python
 import numpy as np
 import pytest
 
@@ -343,18 +344,10 @@ print(repr(float(value)), repr(float(np.sum(gradient))))
 
 
 def test_processes_share_what_they_compile(folder):
-    environment = {**os.environ}
     outputs = set()
     counts = []
     for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        outputs.add(done.stdout)
+        outputs.add(fresh_python.run(PROGRAM).stdout)
         counts.append([(path.name, path.stat().st_mtime_ns) for path in files(folder)])
     assert len(outputs) == 1
     assert counts[0] == counts[1], "the second process compiled something"

@@ -2,9 +2,8 @@
 
 import json
 import os
-import subprocess
-import sys
 
+import fresh_python
 import numpy as np
 import pytest
 from side_by_side import functions_of
@@ -232,12 +231,7 @@ print(value.tobytes(), gradient.tobytes(), [m for m in late if f"tracker.jit.{m}
 
 
 def test_the_second_process_does_not_import_the_compiler(folder):
-    outputs = [
-        subprocess.run(
-            [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
-        ).stdout
-        for _ in range(2)
-    ]
+    outputs = [fresh_python.run(PROGRAM).stdout for _ in range(2)]
     late = "['schedule.plan', 'codegen.lower', 'scalar.real', 'pipeline.partition']\n"
     assert outputs[0].endswith(late)
     assert outputs[1] == outputs[0].replace(late, "[]\n")

@@ -1,8 +1,6 @@
 """Where no machine code can be made, everything runs without it, with one warning."""
 
-import subprocess
-import sys
-
+import fresh_python
 import numpy as np
 import pytest
 
@@ -74,9 +72,8 @@ for refused in (f.ir, f.llvm, f.asm, f.profile, strict, lambda x: tracker.export
     "place", PLACES, ids=["no llvmlite", "no lock", "build", "another", "Windows", "layout"]
 )
 def test_everything_runs_in_plain_python(place):
-    run = [sys.executable, "-c", PROGRAM.replace("{place}", place)]
-    done = subprocess.run(run, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = fresh_python.run(PROGRAM.replace("{place}", place))
+    assert done.stderr == ""
     assert done.stdout.startswith("f and all other jitted functions run in plain Python: ")
     assert PLACES[place] in done.stdout and done.stdout.count("\n") == 1
 

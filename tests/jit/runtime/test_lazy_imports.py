@@ -1,8 +1,8 @@
 """Lazy imports name functions that exist, and a small function imports no rare module."""
 
 import importlib
-import subprocess
-import sys
+
+import fresh_python
 
 from tracker.jit.pipeline.step_planners import STEP_PLANNERS
 
@@ -25,5 +25,5 @@ def test_a_small_function_imports_no_rare_module():
         "names = ['codegen.control_flow', 'lapack.routines', *(f'kernels.{k}' for k in kernels)]; "
         "print([n for n in names if f'tracker.jit.{n}' in sys.modules])"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    out = fresh_python.run(code)
     assert out.stdout.strip() == "[]"

@@ -2,10 +2,9 @@
 
 import math
 import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import fresh_python
 import numpy as np
 import pytest
 from pairwise import crossed
@@ -176,15 +175,7 @@ print("ok")
 
 @pytest.mark.parametrize("run", range(3))
 def test_forked_processes_and_clean_exits(run):
-    done = subprocess.run(
-        [sys.executable, "-c", FORKING],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env={**os.environ, "TRACKER_CACHE": "0"},
-    )
-    assert (done.returncode, done.stdout.strip()) == (0, "ok"), done.stderr
+    assert fresh_python.run(FORKING, TRACKER_CACHE="0").stdout == "ok\n"
 
 
 @pytest.mark.parametrize("threads", [2, 3])

@@ -5,7 +5,6 @@ import gc
 import os
 import pickle
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -13,6 +12,7 @@ import types
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
+import fresh_python
 import numpy as np
 import pytest
 from jit_programs import assert_same
@@ -434,8 +434,7 @@ for thread in threads: thread.start()
 for thread in threads: thread.join()
 print(len(results), all(results))
 """
-    run = [sys.executable, "-X", "faulthandler", "-W", "error", "-c", code]
-    out = subprocess.run(run, capture_output=True, text=True, timeout=300)
+    out = fresh_python.run(code, PYTHONFAULTHANDLER="1", PYTHONWARNINGS="error")
     assert (out.stdout.strip(), out.stderr) == ("72 True", "")
 
 

@@ -1,9 +1,8 @@
 """Rows of SciPy's ufuncs, and their derivatives against mpmath over the range."""
 
 import math
-import subprocess
-import sys
 
+import fresh_python
 import mpmath as mp
 import numpy as np
 import pytest
@@ -49,7 +48,7 @@ def test_nothing_else_imports_scipy():
         "from scipy.special import erf; from tracker.ir.op import OPS; assert 'erf' not in OPS;"
         "print(tracker.gradient(erf, 0.0)[0] == 2 / np.sqrt(np.pi), 'erf' in OPS)"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    out = fresh_python.run(code)
     assert out.stdout.strip() == "True True"
 
 
