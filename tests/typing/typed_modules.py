@@ -1,5 +1,6 @@
 """Control flow, rules, solvers and optimisers have the types of the functions given to them."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, assert_type
 
 import numpy as np
@@ -83,6 +84,20 @@ def implicit(x: Array) -> None:
 
     solver = tracker.implicit.root(lambda r, a: r**2 - a, roots)
     assert_type(solver(x), Array)
+
+
+def shards(x: Array) -> None:
+    def loss(w: Array, shard: Array) -> np.float64:
+        return np.float64(np.sum((w - shard) ** 2))
+
+    with ThreadPoolExecutor(1) as pool:
+        derivative = tracker.distributed.value_and_grad(loss, [x, x], pool)
+        assert_type(derivative(x)[1], Array)
+        assert_type(derivative.hvp(x, x), Array)
+
+
+def sparse(x: Array) -> None:
+    assert_type(tracker.sparse.jacobian(halved, x).colours, NDArray[np.intp])
 
 
 def layers(x: Array, rng: np.random.Generator) -> None:
