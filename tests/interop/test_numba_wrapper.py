@@ -31,6 +31,15 @@ def test_by_the_python_function():
     np.testing.assert_allclose(tracker.jit(lambda x: gradient(f, x)[0])(X), lattice_slope(X))
 
 
+@pytest.mark.parametrize("f, x", [(lattice, X), (lambda x: x**2, 2.0)])
+def test_without_a_wrapper_the_error_names_it(f, x):
+    compiled = numba.njit(f)
+    for call in (compiled, lambda x: compiled(x) * 2.0):
+        with pytest.raises(TypeError) as caught:
+            gradient(call, x)
+        assert "tracker.interop.from_numba" in caught.value.__notes__[0]
+
+
 def test_by_a_pullback():
     slope = numba.njit(lattice_slope)
     f = interop.from_numba(numba.njit(lattice), lambda dy, x: dy * slope(x))

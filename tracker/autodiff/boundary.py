@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import MethodType
 from typing import Any, TypeAlias
@@ -346,6 +347,7 @@ _PLAIN_CLASSES = {float, int, bool, complex, np.float64, np.ndarray, list, type(
 
 
 _NO_CONTEXT = contextlib.nullcontext()
+_NUMBA_TEXTS = ("can't unbox array", "bad argument type for built-in operation")
 
 
 def run_lifted(
@@ -361,6 +363,10 @@ def run_lifted(
         dead = lifted.dead_leaves()
         with running, counted_as_live(dead) if dead else _NO_CONTEXT:
             y = call_exchanged(f, lifted.args, kwargs)
+    except TypeError as error:
+        if "numba" in sys.modules and str(error).startswith(_NUMBA_TEXTS):
+            error.add_note("give the function of numba its derivative: tracker.interop.from_numba(f)")
+        raise
     finally:
         running.restore()
         lifted.close()
