@@ -365,7 +365,7 @@ def run_lifted(
             y = call_exchanged(f, lifted.args, kwargs)
     except TypeError as error:
         if "numba" in sys.modules and str(error).startswith(_NUMBA_TEXTS):
-            error.add_note("give the function of numba its derivative: tracker.interop.from_numba(f)")
+            error.add_note("give numba's function its derivative: tracker.interop.from_numba(f)")
         raise
     finally:
         running.restore()
