@@ -251,8 +251,8 @@ class _NameCollector:
             names.maybe_missing |= names.attributes
 
     def _add_step(self, at: int, step: Instruction) -> None:
-        is_global_call = step.opname == "LOAD_GLOBAL" and step.arg & 1
-        if step.argval in _ITERABLES and step.opname.startswith("LOAD_") and not is_global_call:
+        is_iterable = step.argval in _ITERABLES and step.opname.startswith("LOAD_")
+        if is_iterable and not (step.opname == "LOAD_GLOBAL" and step.arg & 1):
             self.names.compared_iterables.add(step.argval)
         if step.opname in _GLOBAL_OPS or step.opname in _ATTRIBUTE_OPS:
             names = self.names

@@ -655,9 +655,7 @@ class _Walker:
             self._add_source(AttributeSource, x, name, f"{cls.__name__}.{name}")
 
     def _is_user_defined(self, x: Any) -> bool:
-        """Whether an object's class, a class or a module is user code."""
-        if isinstance(x, types.ModuleType):
-            return self.user_code.has_module(x)
+        """Whether an object's class, or a class, is user code."""
         cls = x if isinstance(x, type) else type(x)
         return self.user_code.has_class(cls) and cls.__module__ != "builtins"
 

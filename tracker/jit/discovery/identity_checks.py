@@ -19,6 +19,7 @@ from tracker import tree
 from tracker.errors import UnsupportedError, message
 from tracker.jit.discovery.discovery import CapturedState, find_captured_state
 from tracker.jit.guards.source import class_attribute
+from tracker.support.instances import cell_contents
 from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.tracer import current_tracer
 
@@ -80,10 +81,6 @@ def _code_key(f: Any) -> tuple[Any, ...]:
         f = class_attribute(type(f), "__call__")
     if type(f) is not FunctionType:
         return ()
-    for cell in f.__closure__ or ():
-        try:
-            x = cell.cell_contents
-        except ValueError:
-            continue
-        bound.append(x.__code__ if type(x) is FunctionType else type(x))
+    held = map(cell_contents, f.__closure__ or ())
+    bound += [x.__code__ if type(x) is FunctionType else type(x) for x in held]
     return f.__code__, *bound

@@ -132,8 +132,9 @@ def _class_snapshot(cls: type, names: frozenset[str] | None) -> tuple[Any, ...]:
     found: list[Any] = []
     for each in cls.__mro__:
         found.append(ConstantKey(each))
-        for name in sorted(vars(each)) if each is not object else ():
-            raw = vars(each)[name]
+        own = vars(each) if each is not object else {}
+        for name in sorted(own):
+            raw = own[name]
             if name.startswith("__") and name.endswith("__"):
                 is_compared = hasattr(type(raw), "__get__") or raw is None
             else:

@@ -45,11 +45,7 @@ from tracker.jit.guards.signature import (
 )
 from tracker.jit.guards.source import ItemSource, Source, SourcePath, has_instance_dict
 from tracker.jit.llvm.signals import enter_all
-from tracker.jit.tracing.errors import (
-    is_raised_by_c_function,
-    is_raised_by_library,
-    swallowed_error_reason,
-)
+from tracker.jit.tracing.errors import may_come_of_tracing, swallowed_error_reason
 from tracker.jit.tracing.gc_pause import USER_CODE_THRESHOLD, infrequent_gc
 from tracker.jit.tracing.inputs import PendingEffects, TracedInputs
 from tracker.jit.tracing.ir_builder import ArgumentView, TraceOutput, build_function, find_views
@@ -485,11 +481,7 @@ class _TracingRun:
         if self.scheduler is not None:
             self.scheduler.before_read()
         end_exports(self.tracer, ())
-        if (
-            is_escape_failure(error, self.tracer)
-            or is_raised_by_library(error)
-            or is_raised_by_c_function(error)
-        ):
+        if is_escape_failure(error, self.tracer) or may_come_of_tracing(error):
             raise UnsupportedError(f"{type(error).__name__}: {error}") from error
 
     def failure_reason(self) -> str:
