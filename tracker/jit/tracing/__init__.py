@@ -2,8 +2,8 @@
 
 `trace.py` runs the function; `inputs.py` has the tracked values that stand for its arguments and
 captured arrays, and `placeholder_swap.py` puts these where the code finds them. `side_effects.py`
-compares the captured state before and after the run, `ir_builder.py` turns the recorded equations
-into an `ir.Function`, and `stability.py` decides whether the trace can serve another call.
+compares the captured state before and after the run, and says whether the trace can serve another
+call; `ir_builder.py` turns the recorded equations into an `ir.Function`.
 
 After a run, aborted or not, no tracked value stays in the user's objects. Knows `jit/guards`,
 `jit/discovery`, the tape and the IR; nothing is compiled here. Start at `trace_call` in `trace.py`.

@@ -60,11 +60,11 @@ from tracker.jit.tracing.placeholder_swap import (
 )
 from tracker.jit.tracing.side_effects import (
     ObservedWrites,
+    PostTraceState,
     StateSnapshot,
     container_paths,
     find_state_writes,
 )
-from tracker.jit.tracing.stability import PostTraceState
 from tracker.ops.shape.create import buffer
 from tracker.ops.shape.memory_order import MemoryOrder, is_dense, nontrivial_strides
 from tracker.plain import call_exchanged, original_of, prepare_exchange
