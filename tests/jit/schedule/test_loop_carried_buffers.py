@@ -144,8 +144,8 @@ def scratch(f, *args):
 
 
 @pytest.mark.parametrize("n", [100, 5000])
-def test_a_leapfrog_updates_both_arrays_in_place(n):
-    """There is no scratch, except for a loop that computes both at once."""
+def test_a_leapfrog_updates_one_array_in_place(n):
+    """One loop computes both; neighbours of the other one are read, so that alternates."""
 
     @jit
     def wave(u, v):
@@ -155,8 +155,8 @@ def test_a_leapfrog_updates_both_arrays_in_place(n):
         return u, v
 
     u = np.linspace(-1.0, 1.0, n)
-    assert scratch(wave, u, u) == 0
-    assert "2 of 2 arrays stay" in wave.explain(u, u)
+    assert scratch(wave, u, u) <= u.nbytes + 128
+    assert "1 of 2 arrays stay" in wave.explain(u, u)
 
 
 def test_neighbours_of_the_written_array_need_a_copy():

@@ -178,7 +178,6 @@ class CostModel:
         self.definitions = placement.plan.definitions
         self.kernels = placement.kernels
         self.slow_ops: Counter[Var] = Counter()  # divisions and roots in an expression
-        self.forced_stores: set[Atom] = set()  # values to be read from memory
 
     def recompute_cost(self, o: Var, level: int, limit: int) -> int:
         """The operations to compute an expression from values that are in memory at a level; if
@@ -194,14 +193,6 @@ class CostModel:
             if isinstance(operand, Var):
                 cost += self.recompute_cost(operand, level, limit - cost)
         return cost
-
-    def is_forced_store(self, o: Var) -> bool:
-        """Whether an expression is to be read from memory in any case."""
-        return o in self.forced_stores and isinstance(self.locations[o], Expression)
-
-    def must_store(self, o: Var, eqn: Eqn) -> bool:
-        """Whether an elementwise equation reads an operand from memory in any case."""
-        return self.is_forced_store(o) or self.exceeds_math_depth(o, eqn)
 
     def repeats_slow_op(self, o: Var, eqn: Eqn) -> bool:
         """Whether a slow operation would be recomputed for many elements of a result: a

@@ -107,12 +107,6 @@ class InPlaceBuffers:
         self.invalidated: set[Var] = set()
         self.replacements: dict[Var, Var] = {}
 
-    def track_input(self, location: Location) -> None:
-        """Have an input read before its first update. The update is made in a copy, which may share
-        the input's memory (`jit/pipeline/loop_carried.py`)."""
-        assert location.buffer is not None
-        self.buffers[location.buffer] = InPlaceBuffer(location.buffer, -1)
-
     # Reading
 
     def with_valid_operands(self, eqn: Eqn) -> Eqn:
@@ -225,7 +219,7 @@ class InPlaceBuffers:
         location: Location
         if buffer is None:
             if isinstance(base, Var):
-                level = max(level, planner.available_level(base), self._invalidate_readers(base))
+                level = max(level, planner.available_level(base))
             memory = planner.buffer(out.type, "scratch")
             buffer = self.buffers[memory] = InPlaceBuffer(memory, level)
             location = buffer_location(memory)
@@ -248,14 +242,6 @@ class InPlaceBuffers:
     def _invalidate(self, buffer: InPlaceBuffer) -> None:
         self.invalidated.update(buffer.pending_readers)
         buffer.pending_readers.clear()
-
-    def _invalidate_readers(self, base: Var) -> int:
-        """Have all pending readers of an input read it before it is copied; their level."""
-        buffer = self._buffer_at(self.planner.locations[base])
-        if buffer is None or buffer.buffer.role != "input":
-            return 0
-        self._invalidate(buffer)
-        return buffer.read_level
 
     def _buffer_of_base(self, out: Var, base: Atom | None) -> InPlaceBuffer | None:
         """The buffer of the base, if the update can be made there: not a view of another array."""

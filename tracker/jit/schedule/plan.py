@@ -11,7 +11,7 @@ is linear in the number of equations (a cheap expression is inlined, an expensiv
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tracker.ir.graph import (
@@ -92,27 +92,19 @@ def make_plan(
     *,
     step_planners: StepPlanners,
     body: bool = False,
-    carried: Mapping[Var, Atom] | None = None,
-    bodies: Mapping[Function, Plan] | None = None,
 ) -> Plan:
     """Plan a function all of whose equations can be lowered.
 
     strides: those of its inputs, then of its captures, in elements (default: C order);
     output_orders: those wanted of its outputs (None or left out: C order); lengths_vary: the code
     is to serve other lengths, too, so little is unrolled; step_planners: for equations that are not
-    loop nests; body: of a loop or branch; carried: inputs of a body that are to be read before
-    their memory is overwritten, with the results that will be written there; bodies: known plans of
-    bodies.
+    loop nests; body: of a loop or branch.
     """
     if strides is None:
         strides = [c_strides(v.type.shape) for v in (*function.inputs, *function.captures)]
     limit = _BODY_LIMIT if body else _VECTOR_LIMIT if lengths_vary else UNROLL_LIMIT
     limits = _unroll_limits(function, limit, body)
     planner = Planner(function, strides, output_orders, limits, step_planners, body)
-    planner.bodies.update(bodies or {})
-    for old, new in (carried or {}).items():
-        planner.cost.forced_stores.add(new)
-        planner.in_place.track_input(planner.locations[old])
     for step in planner.in_place.chains.body:
         planner.plan_step(step)
     planner.finish()
@@ -244,7 +236,7 @@ class Planner(Placement):
         same: list[tuple[Var, Expression]] = []  # operands of the same shape
         for o in operands:
             location = self.locations[o]
-            if self.cost.must_store(o, eqn):
+            if self.cost.exceeds_math_depth(o, eqn):
                 level = max(level, self.store(o))
             elif isinstance(location, Expression) and o.type.shape == space:
                 same.append((o, location))
@@ -287,7 +279,7 @@ class Planner(Placement):
 
     def _plan_view(self, eqn: Eqn, operands: list[Var]) -> None:
         for o in operands:
-            if self.cost.repeats_slow_op(o, eqn) or self.cost.is_forced_store(o):
+            if self.cost.repeats_slow_op(o, eqn):
                 self.store(o)
         if len(eqn.operands) == 1 and operands and eqn.out not in self.row_operands:
             alias = self._view_alias(eqn, operands[0])
