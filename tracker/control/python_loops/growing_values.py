@@ -432,7 +432,7 @@ class GrowingValues:
         row of their product, which is computed before. None if it is another product, or little of
         that one is needed."""
         row, part, inner = (a, b, 0) if self.spans_of(b) else (b, a, 1)
-        if not (self._is_part_of_matrix(row) and self._is_part_of_matrix(part)):
+        if not (self._is_part_of_matrix(row, 1) and self._is_part_of_matrix(part, 2)):
             return None
         lines, matrix = row.operands[0], part.operands[0]
         own = [*filter(None, places_of(row.params["index"], lines.aval.shape))]
@@ -457,11 +457,13 @@ class GrowingValues:
         self.with_spans(value, (span,), made)
         return made
 
-    def _is_part_of_matrix(self, x: Any) -> bool:
-        """Whether a value is a line, or a rectangle, of a matrix that is the same in all turns."""
+    def _is_part_of_matrix(self, x: Any, ndim: int) -> bool:
+        """Whether a value of this many axes is read from a matrix that is the same in all turns."""
         if type(x) is not Value or x.op is not getitem or type(x.operands[0]) is not Value:
             return False
         matrix, index = x.operands[0], x.params["index"]
+        if np.ndim(x.aval) != ndim:
+            return False
         return matrix not in self.body.dependent and np.ndim(matrix.aval) == len(index) == 2
 
     def _total_width(self, span: Span) -> int:

@@ -235,9 +235,9 @@ class LoopIterator:
         symbolic = SymbolicTurn(
             self.source.counts.minus(Affine(1 + at)), len(tracer.turns), state.may_grow
         )
-        begin = len(tracer.recording.equations)
         found = {name: _own_number(x, state) for name, x in carried.items()}
         put = {name: x for name, x in found.items() if x is not None}
+        begin = len(tracer.recording.equations)
         run = _SymbolicRun(
             symbolic,
             Turn(symbolic, tracer, begin, [Symbol(symbolic.number, 0, 1)]),

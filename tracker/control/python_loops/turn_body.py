@@ -220,8 +220,10 @@ class TurnBody:
     def turn_number(self, variable: LoopVariable) -> Any:
         """The number of the turn of this loop, or of one around it."""
         turns = [*self.turn.tracer.turns, self.turn.symbolic]
-        (number,) = (turn.number for turn in turns if turn.variable is variable)
-        return self.read(number)
+        for turn in turns:
+            if turn.variable is variable:
+                return self.read(turn.number)
+        raise NotRollable("a position counts the turns of a loop that is over")
 
     def _written(self, value: Value) -> Any:
         index = value.params.get("index")
