@@ -126,7 +126,7 @@ def _mahalanobis(u: Any, v: Any, VI: Any) -> Any:
 
 
 def _jensenshannon(p: Any, q: Any, base: Any = None) -> Any:
-    return jensenshannon(p, q, base, axis=-1)
+    return DROP_INS[scipy.spatial.distance]["jensenshannon"](p, q, base, axis=-1)
 
 
 _METRICS: dict[str, Callable[..., Any]] = {
@@ -160,9 +160,8 @@ _DOUBLE_PRECISION_METRICS = ("braycurtis", "canberra")  # for any input, as in S
 _ALIASES = {alias: name for name, text in _ALIAS_TEXTS.items() for alias in text.split()}
 
 
-def _vector_metric(name: str, of_two: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    """The metric of two vectors; `of_two`, if it differs from the metric of pairs of rows."""
-    computed = of_two or _METRICS[name]
+def _define_vector_metric(name: str, computed: Callable[..., Any]) -> None:
+    """Define the metric of two vectors of this name."""
 
     @drop_in(scipy.spatial.distance, name)
     def metric(u: Any, v: Any, *args: Any, **kwargs: Any) -> Any:
@@ -175,24 +174,13 @@ def _vector_metric(name: str, of_two: Callable[..., Any] | None = None) -> Calla
             u, v = (x if x.dtype.kind == "c" else np.astype(x, float) for x in (u, v))
         return computed(u, v, *args, **kwargs)
 
-    return metric
 
-
-braycurtis = _vector_metric("braycurtis")
-canberra = _vector_metric("canberra", lambda u, v, w=None: np.nansum(_canberra_terms(u, v, w)))
-chebyshev = _vector_metric("chebyshev")
-cityblock = _vector_metric("cityblock")
-correlation = _vector_metric("correlation")
-cosine = _vector_metric("cosine")
-euclidean = _vector_metric("euclidean")
-mahalanobis = _vector_metric("mahalanobis")
-minkowski = _vector_metric("minkowski")
-seuclidean = _vector_metric("seuclidean")
-sqeuclidean = _vector_metric("sqeuclidean")
-
-
+for _name, _of_rows in _METRICS.items():
+    if _name not in ("canberra", "jensenshannon"):
+        _define_vector_metric(_name, _of_rows)
+_define_vector_metric("canberra", lambda u, v, w=None: np.nansum(_canberra_terms(u, v, w)))
 Rebinding().drop_in(scipy.spatial.distance, "jensenshannon")
-jensenshannon = DROP_INS[scipy.spatial.distance]["jensenshannon"]
+globals().update(DROP_INS[scipy.spatial.distance])
 
 
 # Of all pairs -------------------------------------------------------------------------------------
