@@ -187,17 +187,17 @@ def lstsq(
 
 @drop_in(scipy.linalg)
 def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False) -> Any:
-    return _pinv(a, atol, rtol, return_rank, False)
+    return _pinv(a, atol, rtol, return_rank)
 
 
 @drop_in(scipy.linalg)
 def pinvh(
     a: Any, atol: Any = None, rtol: Any = None, lower: bool = True, return_rank: bool = False
 ) -> Any:
-    return _pinv(hermitian_from_triangle(as_array(a), bool(lower)), atol, rtol, return_rank, True)
+    return _pinv(hermitian_from_triangle(as_array(a), bool(lower)), atol, rtol, return_rank)
 
 
-def _pinv(a: Any, atol: Any, rtol: Any, return_rank: bool, hermitian: bool) -> Any:
+def _pinv(a: Any, atol: Any, rtol: Any, return_rank: bool) -> Any:
     a = as_array(a)
     if rtol is None:
         rtol = max(np.shape(a)[-2:]) * float(np.finfo(np.result_type(a.dtype, 1.0)).eps)
