@@ -25,18 +25,10 @@ from tracker import tree
 from tracker.autodiff.leaves import plain_data
 from tracker.errors import UnsupportedError, message
 from tracker.implicit.solution import with_derivatives_of
-from tracker.scipy._bridge.callback import (
-    call_scipy,
-    differentiable_callback,
-    restrict_result,
-)
+from tracker.scipy._bridge.callback import call_scipy, differentiable_callback, restrict_result
 from tracker.scipy._bridge.closures import tracked_cells, with_cells
 from tracker.scipy._bridge.fallback import as_array, is_tracked
-from tracker.scipy._bridge.implicit import (
-    as_tuple,
-    start_vector,
-    with_entries,
-)
+from tracker.scipy._bridge.implicit import as_tuple, start_vector, with_entries
 from tracker.scipy.integrate.accepted_steps import Flow, Steps, record_odeint, record_steps
 from tracker.scipy.integrate.compiled_radau import MOST_EQUATIONS, RadauFlow
 from tracker.scipy.integrate.compiled_steps import CONTROL_OPTIONS, CompiledFlow, StepControl

@@ -27,12 +27,7 @@ from tracker.scipy._bridge.fallback import (
 from tracker.scipy._bridge.instances import made_by_scipy
 from tracker.scipy._bridge.linear_map import LinearMap
 from tracker.scipy.sparse.construct import CONSTRUCTORS
-from tracker.scipy.sparse.systems import (
-    DirectMethod,
-    TrackedFactors,
-    WarnsIfSingular,
-    apply_trans,
-)
+from tracker.scipy.sparse.systems import DirectMethod, TrackedFactors, WarnsIfSingular, apply_trans
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import *  # noqa: F403

@@ -16,15 +16,8 @@ from scipy.stats._multivariate import multi_rv_generic
 
 from tracker.scipy._bridge.dropin import DROP_INS
 from tracker.scipy._bridge.fallback import scipy_fallback
-from tracker.scipy.stats import (  # noqa: F401
-    binned,
-    descriptive,
-    samples,
-)
-from tracker.scipy.stats.distribution import (
-    ContinuousDistribution,
-    DiscreteDistribution,
-)
+from tracker.scipy.stats import binned, descriptive, samples  # noqa: F401
+from tracker.scipy.stats.distribution import ContinuousDistribution, DiscreteDistribution
 from tracker.scipy.stats.formulas import NAMES
 from tracker.scipy.stats.kde import gaussian_kde as gaussian_kde
 from tracker.scipy.stats.multivariate import MultivariateDistribution
