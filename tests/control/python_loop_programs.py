@@ -393,14 +393,6 @@ def collects(x):
 
 
 @program(False)
-def changes_a_list(x):
-    state = [x[0], 0.0]
-    for i in range(10):
-        state[1] = state[1] + x[i]
-    return state[1]
-
-
-@program(False)
 def changes_a_dict(x):
     state = {"a": x[0]}
     for i in range(10):
@@ -415,17 +407,6 @@ def reads_a_list(x):
     for i in range(10):
         s = s + factors[i] * x[i]
     return s
-
-
-@program(False)
-def remembers_a_flag(x):
-    first, y = True, x
-    for _ in range(3):
-        if first:
-            y = y * 3
-            first = False
-        y = y + 1
-    return y
 
 
 @program(None)
@@ -749,17 +730,6 @@ def solves(m):
     for i in range(9):
         y = np.linalg.solve(np.eye(12) * 5.0 + m * 0.1, y + i)
     return y
-
-
-@program(True)
-def an_inner_while(x):
-    s = x[0]
-    for i in range(9):
-        k = 0
-        while k < 3:
-            s = s * 0.9 + x[k] * i
-            k += 1
-    return s
 
 
 @program(False)

@@ -8,14 +8,6 @@ from python_loop_programs import M, X, program
 
 
 @program(False)
-def length_of_a_slice(x):
-    s = x[0] * 0
-    for i in range(12):
-        s = s + len(x[:i]) * x[i]
-    return s
-
-
-@program(False)
 def shape_of_what_a_slice_gives(x):
     s = x[0] * 0
     for i in range(12):

@@ -263,21 +263,15 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_results_are_nan_where_a_trace_does_not_hold(name):
+def test_results_and_gradients_are_nan_where_a_trace_does_not_hold(name):
     (f, *examples), args = BROKEN[name]
     g = tracker.to_jax(f, *examples)
     assert_same(g(*examples), f(*examples))
     for run in (g, jax.jit(g)):
         assert all(np.isnan(y).all() for y in jax.tree.leaves(run(*args)))
-
-
-@pytest.mark.parametrize("name", BROKEN)
-def test_gradients_are_nan_where_a_trace_does_not_hold(name):
-    (f, *examples), args = BROKEN[name]
-    if isinstance(args[0], int) or name == "loss":
-        return  # no argument, or no result, to differentiate
-    g = tracker.to_jax(lambda *xs: np.sum(f(*xs)), *examples)
-    assert np.isnan(jax.jit(jax.grad(g))(*args)).all()
+    if not isinstance(args[0], int) and name != "loss":  # else there is nothing to differentiate
+        g = tracker.to_jax(lambda *xs: np.sum(f(*xs)), *examples)
+        assert np.isnan(jax.jit(jax.grad(g))(*args)).all()
 
 
 def test_a_gradient_that_outgrows_a_while_loop_is_nan():

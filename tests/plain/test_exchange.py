@@ -1,5 +1,6 @@
 """What the exchange must not do: reach other threads, libraries or child processes, or stay."""
 
+import functools
 import importlib
 import os
 import pickle
@@ -10,6 +11,7 @@ import types
 
 import numpy
 import pytest
+from concurrently import at_once
 
 import tracker
 from tracker.plain import exchange
@@ -173,11 +175,7 @@ def test_many_threads_at_once(user):
         slopes = {tracker.gradient(user.f, x)[0] for _ in range(200)}
         wrong.extend(slopes - {2 * x + 1})
 
-    threads = [threading.Thread(target=work, args=(float(x),)) for x in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*(functools.partial(work, float(x)) for x in range(4)))
     assert not wrong
     assert is_restored(user)
 

@@ -101,6 +101,7 @@ TEXTS = {
     "np.put(PLAIN, 0, t)": stores("numpy.put"),
     "np.copyto(PLAIN, t)": stores("numpy.copyto"),
     "np.add(t, 1.0, out=np.zeros(()))": stores("numpy.add", "()"),
+    "np.multiply(V * t, 2.0, out=PLAIN)": stores("numpy.multiply").replace("()", "(3,)", 1),
     "np.sum(t, out=np.zeros(()))": stores("numpy.sum", "()"),
     "np.ma.masked_array([1.0], [1]) * t": turns(
         "numpy.ma.MaskedArray.__mul__",

@@ -1,6 +1,7 @@
 """Failures, threads, generators, and memory that does not grow."""
 
 import copy
+import functools
 import gc
 import threading
 import tracemalloc
@@ -8,6 +9,7 @@ import weakref
 
 import numpy as np
 import pytest
+from concurrently import at_once
 
 import tracker
 from tracker import back, gradient, jit, jvp, param, update
@@ -59,11 +61,7 @@ def test_threads_differentiate_at_once():
             errors.append(error)
             raise
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*(functools.partial(work, k) for k in range(8)))
     assert not errors
     assert len(found) == 8
 

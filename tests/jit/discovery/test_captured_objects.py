@@ -133,15 +133,6 @@ def test_objects_without_attributes_that_answer_to_every_name():
     assert proxy.k == 6.0 and items == {"a": 40.0}
 
 
-def test_many_objects_of_one_class():
-    models = [Model() for _ in range(5)]
-    for k, m in enumerate(models):
-        m.w *= k
-    for _ in range(3):
-        for m in models:
-            assert_same(m.step(np.arange(3.0)), m.plain(np.arange(3.0)))
-
-
 def test_objects_are_not_kept_alive():
     refs = []
     for _ in range(2):

@@ -4,16 +4,9 @@ import sys
 
 import numpy as np
 import pytest
+from unusual import unaligned
 
 from tracker import jit
-
-
-def _unaligned(x):
-    raw = np.zeros(x.nbytes + 1, np.uint8)
-    out = raw[1:].view(x.dtype).reshape(x.shape)
-    out[...] = x
-    return out
-
 
 _X = np.arange(24.0).reshape(2, 3, 4)
 _RECORDS = np.zeros((2, 3), [("n", "i2"), ("x", "f8", (4,))])
@@ -21,15 +14,15 @@ _RECORDS["x"] = _X
 GIVEN = {
     "byte-swapped": lambda: _X.astype(">f8"),
     "byte-swapped, Fortran": lambda: np.asfortranarray(_X.astype(">f4")),
-    "misaligned": lambda: _unaligned(_X),
-    "misaligned, reversed": lambda: _unaligned(_X)[::-1, :, ::-1],
-    "misaligned, gaps": lambda: _unaligned(np.repeat(_X, 2, 1))[:, ::2],
-    "misaligned, turned": lambda: _unaligned(_X).transpose(2, 0, 1),
-    "misaligned integers": lambda: _unaligned(_X.astype("i4")),
+    "misaligned": lambda: unaligned(_X),
+    "misaligned, reversed": lambda: unaligned(_X)[::-1, :, ::-1],
+    "misaligned, gaps": lambda: unaligned(np.repeat(_X, 2, 1))[:, ::2],
+    "misaligned, turned": lambda: unaligned(_X).transpose(2, 0, 1),
+    "misaligned integers": lambda: unaligned(_X.astype("i4")),
     "field": lambda: _RECORDS.copy()["x"],
     "field, reversed": lambda: _RECORDS.copy()["x"][:, ::-1],
     "byte-swapped complex": lambda: (_X * (1 + 2j)).astype(">c16"),
-    "misaligned complex": lambda: _unaligned(_X * (1 + 2j))[:, ::-1],
+    "misaligned complex": lambda: unaligned(_X * (1 + 2j))[:, ::-1],
     "byte-swapped, overlapping": lambda: np.lib.stride_tricks.sliding_window_view(
         np.arange(9.0).astype(">f8"), (3,)
     ),

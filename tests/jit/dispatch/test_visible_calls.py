@@ -3,10 +3,10 @@
 import cProfile
 import pstats
 import sys
-import threading
 
 import numpy as np
 import pytest
+from concurrently import at_once
 
 import tracker
 from tracker import debug, jit
@@ -108,14 +108,7 @@ def test_other_threads_go_on():
     f(X)
     expected, found = f(X), []
     with debug.visible_calls():
-        threads = [
-            threading.Thread(target=lambda: found.extend(f(X) for _ in range(50))) for _ in range(3)
-        ]
-        for thread in threads:
-            thread.start()
-        f(X)
-        for thread in threads:
-            thread.join()
+        at_once(*[lambda: found.extend(f(X) for _ in range(50))] * 3, lambda: f(X))
     assert found == [expected] * 150
 
 

@@ -221,17 +221,9 @@ class Arguments:
     def structured_arrays(r):
         return r["b"] * 2
 
-    @program((_matrix(),))
-    def matrices(m):
-        return m * m
-
-    @program((np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]),))
-    def masked_arrays(m):
-        return m.sum() * 2
-
-    @program((V.view(Own),), ((V * 2).view(Own),))
-    def own_subclass(x):
-        return np.sum(x) * 2, x * 3
+    @program((_matrix(),), (V.view(Own),), (np.ma.array(V, mask=[0, 1, 0]),), ((V * 2).view(Own),))
+    def arrays_of_other_classes(x):
+        return x.sum() * 2, x * x, x * 3
 
     @program((_memmap(),), (_memmap(),))
     def memory_mapped(x):
