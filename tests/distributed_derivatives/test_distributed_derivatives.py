@@ -36,7 +36,7 @@ from tracker.distributed import executors, partial_sums, processes, psum, value_
 from tracker.distributed.engines import LostWorkerError
 from tracker.jit.discovery import purity_table
 
-COMMON = Path(__file__).parent / "common"
+HERE = Path(__file__).parent
 
 
 @pytest.fixture
@@ -442,7 +442,7 @@ def test_dask_dataframe():
 
 def test_ray():
     ray = pytest.importorskip("ray")
-    paths = os.pathsep.join([str(COMMON), str(COMMON.parents[1])])
+    paths = os.pathsep.join([str(HERE), str(HERE.parents[1])])
     ray.init(
         num_cpus=2,
         include_dashboard=False,
@@ -467,10 +467,10 @@ def test_mpi():
     pytest.importorskip("mpi4py")
     if shutil.which("mpiexec") is None:
         pytest.skip("no mpiexec")
-    paths = os.pathsep.join([str(COMMON), str(COMMON.parents[1])])
+    paths = os.pathsep.join([str(HERE), str(HERE.parents[1])])
     flags = dict.fromkeys(("ALLOW_RUN_AS_ROOT", "ALLOW_RUN_AS_ROOT_CONFIRM"), "1")
     done = subprocess.run(
-        ["mpiexec", "-n", "2", sys.executable, "-m", "mpi4py", str(COMMON / "mpi_program.py")],
+        ["mpiexec", "-n", "2", sys.executable, "-m", "mpi4py", str(HERE / "mpi_program.py")],
         env={
             **os.environ,
             **{f"OMPI_{name}": value for name, value in flags.items()},
