@@ -21,7 +21,7 @@ from tracker.interop.replay import has_rule  # noqa: E402
 # JAX has these for real numbers only: the op, or its derivative.
 REAL = {
     *("erf", "erfc", "erfcx", "ndtr", "log_ndtr", "gamma", "loggamma", "psi", "spence", "exp1"),
-    "rgamma",
+    *("rgamma", "dawsn", "fresnel_s", "fresnel_c", "si", "ci"),
     *("argmax", "argmin"),
 }
 SUBNORMAL = {"argsort", "sort_key"}  # XLA takes numbers below 2.2e-308 as 0

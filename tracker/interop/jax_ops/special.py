@@ -14,8 +14,15 @@ from tracker.interop.jax_ops.table import functions, same_names
 same_names(
     jsp,
     "i0e i1 i1e expit logit xlogy xlog1py entr rel_entr kl_div gammainc gammaincc betainc "
-    "erf erfc erfinv ndtr ndtri log_ndtr gamma gammaln beta betaln zeta exp1 expi spence",
+    "erf erfc erfinv ndtr ndtri log_ndtr gamma gammaln beta betaln zeta exp1 expi spence "
+    "expn gammasgn",
 )
+# What older versions of JAX do not have, they refuse.
+same_names(jsp, " ".join({"dawsn", "owens_t", "wofz"}.intersection(dir(jsp))))
+if hasattr(jsp, "sici"):
+    functions({"si": lambda x: jsp.sici(x)[0], "ci": lambda x: jsp.sici(x)[1]})
+if hasattr(jsp, "fresnel"):
+    functions({"fresnel_s": lambda x: jsp.fresnel(x)[0], "fresnel_c": lambda x: jsp.fresnel(x)[1]})
 
 
 def _exprel(x: Any) -> Any:
@@ -72,8 +79,17 @@ def _within_period(x: Any) -> Any:
     return math.pi * (x - 2 * jnp.rint(jnp.real(x) / 2))
 
 
+def _radians(degrees: Any) -> Any:
+    """The angle, less whole turns."""
+    return jnp.deg2rad(degrees - 360 * jnp.rint(degrees / 360))
+
+
 functions(
     {
+        "erfcinv": lambda x: -jsp.ndtri(x / 2) / math.sqrt(2),
+        "sindg": lambda x: jnp.sin(_radians(x)),
+        "cosdg": lambda x: jnp.cos(_radians(x)),
+        "radian": lambda d, m, s: jnp.deg2rad(d + m / 60 + s / 3600),
         "psi": jsp.digamma,
         "i0_scipy": jsp.i0,
         "erfcx": _erfcx,
