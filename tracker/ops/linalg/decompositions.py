@@ -145,9 +145,10 @@ def _qr_shapes(a: Any, complete: bool) -> Shapes:
 
 
 def _qr_jvp(t: Any, y: Any, a: Any, *, complete: bool) -> Any:
-    m, n = np.shape(a)[-2:]
+    shapes = _qr_shapes(a, complete)
+    m, n = shapes[0][0], shapes[1][1]
     k = min(m, n)
-    q_full, r_full = unpack(y, _qr_shapes(a, complete))
+    q_full, r_full = unpack(y, shapes)
     q, r = q_full[..., :k], r_full[..., :k, :k]
     z = right_divide(t[..., :k], r)
     x = adjoint(q) @ z
@@ -164,15 +165,16 @@ def _qr_jvp(t: Any, y: Any, a: Any, *, complete: bool) -> Any:
         complement = q_full[..., k:]
         dq = np.concatenate([dq, -q @ (adjoint(dq) @ complement)], axis=-1)
         dr = np.concatenate([dr, np.zeros_like(r_full[..., k:, :])], axis=-2)
-    return pack([dq, dr], _qr_shapes(a, complete))
+    return pack([dq, dr], shapes)
 
 
 def _qr_vjp(g: Any, y: Any, a: Any, *, complete: bool) -> Any:
     """(gQ - Q B) R^-H, where B is Hermitian with the upper triangle of Q^H gQ - gR R^H."""
-    m, n = np.shape(a)[-2:]
+    shapes = _qr_shapes(a, complete)
+    m, n = shapes[0][0], shapes[1][1]
     k = min(m, n)
-    q_full, r_full = unpack(y, _qr_shapes(a, complete))
-    gq, gr = unpack(g, _qr_shapes(a, complete))
+    q_full, r_full = unpack(y, shapes)
+    gq, gr = unpack(g, shapes)
     q, r = q_full[..., :k], r_full[..., :k, :k]
     if complete and m > k:
         complement = q_full[..., k:]
