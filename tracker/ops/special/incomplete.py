@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.ops.special.table import define_ufunc
+from tracker.ops.special.table import define_ufunc, ufunc_named
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 _CUTS = (-36.0, -5.0, 5.0, 36.0)  # most of the mass is within 5; beyond, it decays as exp(-|v|)
@@ -182,7 +182,9 @@ def define_distribution(
 ) -> None:
     """Declare a distribution function F with these derivatives, 1 - F, and the inverses of F, each
     with the argument of F that it solves for."""
-    count = getattr(sc, cdf).nin
+    ufunc = ufunc_named(cdf)
+    assert ufunc is not None
+    count = ufunc.nin
     define_ufunc(cdf, *cdf_derivatives(parts, count))
     if complement:
         define_ufunc(complement, *cdf_derivatives(parts, count, -1))

@@ -10,7 +10,12 @@ import numpy as np
 import scipy.special as sc
 
 from tracker.ops.special.parameters import above, between_poles, by_interpolation
-from tracker.ops.special.table import ROUNDED_BY_SCIPY, define_ufunc, define_ufunc_results
+from tracker.ops.special.table import (
+    ROUNDED_BY_SCIPY,
+    define_ufunc,
+    define_ufunc_results,
+    ufunc_named,
+)
 
 Function = Callable[..., Any]
 
@@ -120,7 +125,8 @@ _ABOVE_MINUS_ONE = above(-1)  # where most weight functions can be integrated
 def _define_polynomial(name: str, slope: Function, reach: Function = _ABOVE_MINUS_ONE) -> None:
     """Declare an orthogonal polynomial from its derivative in x. Those in the degree, the first
     argument, and in parameters of the weight function, within this reach, are by interpolation."""
-    f = getattr(sc, f"eval_{name}")
+    f = ufunc_named(f"eval_{name}")
+    assert f is not None
     parameters = [by_interpolation(f, at, reach) for at in range(1, f.nin - 1)]
     define_ufunc(f.__name__, by_interpolation(f, 0), *parameters, lambda y, *xs: slope(*xs))
 
