@@ -1,13 +1,17 @@
 """Derivatives of a jitted function are compiled: each takes one trace, and gives what it gives of
 the plain function."""
 
+import functools
+
 import numpy as np
 import pytest
+from equality import same
 
 import tracker
 from tracker import jit, param
 from tracker.errors import NotScalarError, UnsupportedError
 
+same_numbers = functools.partial(same, rtol=1e-10, atol=1e-12)
 X, V = np.array([0.3, -1.2, 0.7]), np.array([1.0, 0.5, -2.0])
 S = {"w": np.array([[0.5, 0.2], [-0.1, 1.0]]), "b": 0.3}
 DS = {"w": np.array([[1.0, 0.0], [2.0, -1.0]]), "b": -1.0}
@@ -41,21 +45,11 @@ DERIVATIVES = {
 }
 
 
-def _same(ours, theirs):
-    mine, shape = tracker.tree.flatten(ours)
-    want, other = tracker.tree.flatten(theirs)
-    assert shape == other
-    for a, b in zip(mine, want, strict=True):
-        assert type(a) is type(b)
-        if b is not None:
-            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
-
-
 @pytest.mark.parametrize("name", DERIVATIVES)
 def test_derivatives_of_a_number(name):
     derivative, compiled = DERIVATIVES[name], jit(scalar)
     for _ in range(2):
-        _same(derivative(compiled), derivative(scalar))
+        same_numbers(derivative(compiled), derivative(scalar))
 
 
 @pytest.mark.parametrize("name", sorted(set(DERIVATIVES) - {"hvp of a structure"}))
@@ -76,32 +70,32 @@ def test_only_the_first_call_runs_python(name, capsys):
 def test_jacobians(shaped):
     compiled = jit(vector)
     for _ in range(2):
-        _same(
+        same_numbers(
             tracker.jacobian(compiled, X, shaped=shaped), tracker.jacobian(vector, X, shaped=shaped)
         )
-        _same(tracker.withjacobian(compiled, list(X)), tracker.withjacobian(vector, list(X)))
+        same_numbers(tracker.withjacobian(compiled, list(X)), tracker.withjacobian(vector, list(X)))
 
 
 @pytest.mark.parametrize("tangents", [(DS, None, V), (None, 0.5, None), (DS, 1.0, V)])
 def test_structures_and_missing_tangents(tangents):
     compiled = jit(of_structure)
     for _ in range(2):
-        _same(
+        same_numbers(
             tracker.jvp(compiled, (S, 2.0, X), tangents),
             tracker.jvp(of_structure, (S, 2.0, X), tangents),
         )
         y, push = tracker.pushforward(compiled, S, 2.0, X)
         want, plainly = tracker.pushforward(of_structure, S, 2.0, X)
-        _same(y, want)
-        _same(push(*tangents), plainly(*tangents))
+        same_numbers(y, want)
+        same_numbers(push(*tangents), plainly(*tangents))
 
 
 def test_static_arguments_stay_in_their_places():
     compiled = jit(lambda x, n: np.sum(x**n), static=["n"])
     for n in (2, 3, 2):
-        _same(tracker.jvp(compiled, (X, n), (V, None))[1], np.sum(n * X ** (n - 1) * V))
-        _same(tracker.pullback(compiled, X, n)[1](1.0)[0], n * X ** (n - 1))
-        _same(tracker.pullback(compiled, X, n=n)[1](1.0)[0], n * X ** (n - 1))
+        same_numbers(tracker.jvp(compiled, (X, n), (V, None))[1], np.sum(n * X ** (n - 1) * V))
+        same_numbers(tracker.pullback(compiled, X, n)[1](1.0)[0], n * X ** (n - 1))
+        same_numbers(tracker.pullback(compiled, X, n=n)[1](1.0)[0], n * X ** (n - 1))
         np.testing.assert_allclose(tracker.jacobian(compiled, X, n)[0][0], n * X ** (n - 1))
 
 
@@ -109,9 +103,9 @@ def test_within_another_derivative():
     compiled = jit(scalar)
     for outer in (tracker.gradient, jit(lambda f, x: tracker.gradient(f, x))):
         want = outer(lambda x: np.sum(tracker.hvp(scalar, x, V) ** 2), X)
-        _same(outer(lambda x: np.sum(tracker.hvp(compiled, x, V) ** 2), X), want)
+        same_numbers(outer(lambda x: np.sum(tracker.hvp(compiled, x, V) ** 2), X), want)
     p = param(X)
-    _same(tracker.data(tracker.hvp(compiled, p, V)), tracker.hvp(scalar, X, V))
+    same_numbers(tracker.data(tracker.hvp(compiled, p, V)), tracker.hvp(scalar, X, V))
 
 
 def test_wrong_tangents_are_refused():
@@ -135,8 +129,8 @@ def test_random_numbers_are_those_of_one_run():
     for _ in range(3):
         y, push = tracker.pushforward(compiled, X, ours)
         want, plainly = tracker.pushforward(drawing, X, theirs)
-        _same(y, want)
-        _same(push(V, None), plainly(V, None))
+        same_numbers(y, want)
+        same_numbers(push(V, None), plainly(V, None))
 
 
 def test_two_captured_arrays_of_one_origin():
