@@ -365,10 +365,6 @@ def test_values_that_a_derivative_follows_keep_their_gradient():
     assert_same(gradient(jit(loss), 2.0), (4 * float(np.sum(A * A)) + float(np.sum(A)),))
 
 
-# Derivatives
-# --------------------------------------------------------------------------------
-
-
 # Unusual arguments
 # --------------------------------------------------------------------------------
 
