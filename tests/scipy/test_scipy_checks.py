@@ -91,6 +91,9 @@ LINALG = {
     "solve": (lambda m, a, b: m.solve(a, b), [(A, B), (A, B * np.nan), (A * np.nan, B)]),
     "unchecked": (
         lambda m, b: m.solve(A, b, assume_a="pos", check_finite=False), [(B,), (B * np.nan,)]),
+    "unchecked by default": (
+        lambda m, x: m.matmul_toeplitz(np.ones(3), x),
+        [(X[:3],), (X[:3] * np.nan,)]),
     "without effect": (lambda m, a: m.cholesky(a, True, False, False), [(A,), (A * 2,), (-A,)]),
     "without effect, named": (
         lambda m, a: m.qr(a, overwrite_a=False, mode="economic"), [(A,), (A + np.inf,)]),

@@ -64,6 +64,7 @@ def _with_scipys_keywords(theirs: Function, function: Function) -> Function:
         return function
     if "check_finite" not in signature.parameters:
         return function
+    checks_by_default = signature.parameters["check_finite"].default
     declared = inspect.signature(function).parameters
     dropped = {name for name in _WITHOUT_EFFECT if name not in declared}
     first = min(at for at, name in enumerate(signature.parameters) if name in dropped)
@@ -80,7 +81,7 @@ def _with_scipys_keywords(theirs: Function, function: Function) -> Function:
     def run(*args: Any, **kwargs: Any) -> Any:
         if not _checks_finite.get():
             return compute(*args, **kwargs)
-        if signature.bind(*args, **kwargs).arguments.get("check_finite", True):
+        if signature.bind(*args, **kwargs).arguments.get("check_finite", checks_by_default):
             for x in _arrays(args, kwargs):  # one by one: SciPy 1.16 does not check all
                 scipy_raises_unless(are_finite(x), theirs, *args, **kwargs)
         token = _checks_finite.set(False)

@@ -150,7 +150,7 @@ toms748 = _bracketing_solver("toms748")
 
 @use_scipy_unless_differentiated(scipy.optimize.newton)
 def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), **options: Any) -> Any:
-    """A root start x0, by Newton's method or the secant method."""
+    """A root near x0, by Newton's method or the secant method."""
     start, args = 1.0 * as_array(x0), as_tuple(args)
     if not depends_on_tracked(func, start, args, options):
         return scipy.optimize.newton(func, x0, fprime, args, **options)

@@ -17,7 +17,7 @@ from tracker.scipy._bridge.fallback import as_array
 def detrend(
     data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: bool = False
 ) -> Any:
-    """The signal without its mean ("constant"), or without its shorter-squares line between break
+    """The signal without its mean ("constant"), or without its least-squares line between break
     points."""
     if type not in ("linear", "l", "constant", "c"):
         raise ValueError("Trend type must be 'linear' or 'constant'.")

@@ -345,12 +345,12 @@ class ContinuousDistribution(Distribution):
 
 
 def _by_scipy(name: str) -> Method:
-    """A method whose results are counts numbers, without a derivative."""
+    """A method whose results are whole numbers, without a derivative."""
     return lambda self, *args, **kwargs: call_scipy(getattr(self.scipy, name), *args, **kwargs)
 
 
 class DiscreteDistribution(Distribution):
-    """A distribution on counts numbers, shifted by loc; elsewhere the probability is 0."""
+    """A distribution on whole numbers, shifted by loc; elsewhere the probability is 0."""
 
     is_discrete, density = True, "pmf"
 
