@@ -29,7 +29,7 @@ smoke:
 	  $$found -m venv $(VENV)-$$version && \
 	  $(VENV)-$$version/bin/python -m pip install --quiet --disable-pip-version-check '.[scipy]' \
 	    $$([ $$version = 3.12 ] && echo $(OLDEST)) && \
-	  $(VENV)-$$version/bin/python tests/jit/smoke_native.py && \
+	  PYTHONPATH=tests/common $(VENV)-$$version/bin/python tests/jit/smoke_native.py && \
 	  $(VENV)-$$version/bin/python tests/jit/smoke_jit.py && \
 	  $(VENV)-$$version/bin/python tests/scipy/smoke_scipy.py || exit 1; \
 	done

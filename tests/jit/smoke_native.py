@@ -1,7 +1,7 @@
 """Hand-written plans, and the checks of native calls that need only NumPy and llvmlite.
 
-`python tests/jit/smoke_native.py` runs every check in any Python; `abi/test_native_callable.py`
-runs them too.
+`PYTHONPATH=tests/common python tests/jit/smoke_native.py` runs every check in any Python;
+`abi/test_native_callable.py` runs them too.
 """
 
 import copy
