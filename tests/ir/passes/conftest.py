@@ -2,9 +2,9 @@
 
 import pytest
 
-from tracker.tape import python_loops
+from tracker.tape import tracer
 
 
 @pytest.fixture(autouse=True)
 def no_loop_is_followed(monkeypatch):
-    monkeypatch.setattr(python_loops, "_starters", [])
+    monkeypatch.setattr(tracer, "_starters", [])
