@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tracker
-from tracker.jit.llvm import engine, object_cache
+from tracker.jit.llvm import disk_cache, engine
 from tracker.jit.llvm.relocatable_sizes import lift_sizes, sizes_as_parameter
 
 RNG = np.random.default_rng(0)
@@ -53,7 +53,7 @@ def compiled(monkeypatch):
         return original(text, **options)
 
     monkeypatch.setattr(engine, "compile_module", noted)
-    monkeypatch.setattr(object_cache, "_recent", {})
+    monkeypatch.setattr(disk_cache, "_recent", {})
     monkeypatch.setenv("TRACKER_CACHE", "0")
     return texts
 

@@ -5,7 +5,7 @@ import pytest
 
 import tracker
 from tracker.jit.codegen import lower
-from tracker.jit.llvm import engine, object_cache
+from tracker.jit.llvm import disk_cache, engine
 
 RNG = np.random.default_rng(0)
 
@@ -22,7 +22,7 @@ def compiled(monkeypatch):
         return original(text, level=level, **options)
 
     monkeypatch.setattr(engine, "compile_module", noted)
-    monkeypatch.setattr(object_cache, "_recent", {})
+    monkeypatch.setattr(disk_cache, "_recent", {})
     monkeypatch.setattr(lower, "_LONG_DRIVER", 0)
     monkeypatch.setenv("TRACKER_CACHE", "0")
     return seen
@@ -78,7 +78,7 @@ def test_evicted_code_is_compiled_again(compiled):
     args = arguments(128, 300, 128)
     for _ in range(2):
         assert_same(fast(*args), derivative(*args))
-    object_cache._recent.clear()
+    disk_cache._recent.clear()
     args = arguments(128, 300, 100)
     for _ in range(2):
         assert_same(fast(*args), derivative(*args))

@@ -20,7 +20,7 @@ import numpy as np
 from tracker import tree
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
 from tracker.jit.guards.signature import AliasLeaf, ArrayLeaf, Leaf, Signature
-from tracker.jit.llvm import engine, object_cache
+from tracker.jit.llvm import disk_cache, engine
 from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime.cpython_layout import DIMS, HEAP_TYPE, NDIM, TABLE, TYPE, TYPE_FLAGS
@@ -121,7 +121,7 @@ def _dispatch_text() -> str:
 @locked_cache
 def _dispatch_module(slow: int) -> engine.Module:
     symbols = {"ndarray": id(np.ndarray), "slow": slow}
-    return object_cache.compile_or_load(_dispatch_text(), level=engine.QUICK, symbols=symbols)
+    return disk_cache.compile_or_load(_dispatch_text(), level=engine.QUICK, symbols=symbols)
 
 
 def dispatch_address(slow: int) -> int:

@@ -27,7 +27,7 @@ from tracker.jit.abi.array_writes import ArrayWriteEmitter
 from tracker.jit.abi.call_checks import ArgumentChecks
 from tracker.jit.abi.results import ResultBuilder
 from tracker.jit.abi.state_writes import StateWriteEmitter
-from tracker.jit.guards.conditions import condition_paths
+from tracker.jit.guards.distinct_objects import condition_paths
 from tracker.jit.guards.signature import (
     ContainerOut,
     InputOut,

@@ -31,7 +31,7 @@ from tracker.jit.guards.class_guard import (
 )
 from tracker.jit.guards.constants import NUMPY_SCALARS, ConstantKey
 from tracker.jit.guards.signature import Outputs, Signature
-from tracker.jit.llvm import engine, object_cache, relocatable_sizes
+from tracker.jit.llvm import disk_cache, engine, relocatable_sizes
 from tracker.jit.runtime import cpython_layout, entry_writer, ufunc_loops
 from tracker.jit.runtime.c_symbols import (
     C_FUNCTION,
@@ -111,7 +111,7 @@ def compile_entry(
     `kept_alive` are the objects behind the addresses in `symbols`.
     """
     prepared = prepare_entry(plan, signature, outputs, captures, symbols=symbols, traits=traits)
-    module = object_cache.compile_or_load(prepared.text, level=level, symbols=prepared.symbols)
+    module = disk_cache.compile_or_load(prepared.text, level=level, symbols=prepared.symbols)
     entry = make_entry(prepared, module)
     entry.kept_alive += tuple(kept_alive)
     return entry

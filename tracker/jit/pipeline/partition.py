@@ -44,7 +44,7 @@ from tracker.jit.scalar.values import SUPPORTED
 from tracker.support.structs import record
 
 _why_no_callback = lazy_import("tracker.jit.kernels.python_callbacks", "why_no_callback")
-_why_no_product = lazy_import("tracker.jit.kernels.matmul", "why_no_product")
+_why_no_product = lazy_import("tracker.jit.kernels.blas_matmul", "why_no_product")
 _why_no_routine = lazy_import("tracker.jit.lapack.routines", "why_no_routine")
 _MAX_SORT_ROW = 1 << 32  # elements of a row: positions have 32 bits while sorting
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 import os
 import sys
 
-from tracker.jit.llvm import engine, object_cache
+from tracker.jit.llvm import disk_cache, engine
 from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime.cpython_layout import BIG_BYTES
 
@@ -291,7 +291,7 @@ def _allocator_module() -> engine.Module:
         free=_MADV_FREE,
         padding="\\00" * (127 - len("tracker")),
     )
-    return object_cache.compile_or_load(text, level=engine.QUICK)
+    return disk_cache.compile_or_load(text, level=engine.QUICK)
 
 
 def symbols() -> dict[str, int]:

@@ -31,8 +31,8 @@ from tracker.jit.discovery.lru_caches import WatchedCaches
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
 from tracker.jit.discovery.stdlib_objects import is_opaque
 from tracker.jit.guards.captured_leaves import unchanged_captures, with_captured_state
-from tracker.jit.guards.conditions import distinct_objects
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
+from tracker.jit.guards.distinct_objects import distinct_objects
 from tracker.jit.guards.signature import (
     ArrayLeaf,
     Condition,
