@@ -23,7 +23,7 @@ _KERNELS = "tracker.jit.kernels."
 
 STEP_PLANNERS = StepPlanners(
     {
-        Contract: lazy_import(_KERNELS + "matmul", "plan_product"),
+        Contract: lazy_import(_KERNELS + "blas_matmul", "plan_product"),
         Host: lazy_import(_KERNELS + "python_callbacks", "plan_callback"),
         LocateSelected: lazy_import(_KERNELS + "selection", "plan_locate"),
         Routine: lazy_import("tracker.jit.lapack.plan", "plan_call"),
