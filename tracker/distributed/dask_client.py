@@ -7,23 +7,48 @@ is scattered again here, and the step is repeated.
 
 from __future__ import annotations
 
+import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from typing import Any
 
 import dask
+import numpy as np
 from dask.delayed import Delayed
 from distributed import Client, Future, as_completed, wait
 
 from tracker import tree
-from tracker.distributed.engines import as_list, consecutive
+from tracker.distributed.engines import Block, as_list, consecutive
 from tracker.distributed.partial_sums import Nodes, merge
 from tracker.distributed.worker import Request, evaluate_sent, pack
 from tracker.errors import UnsupportedError, message
 
 _MAX_LOSSES = 3  # of scattered data in one step
 _MAX_INLINE = 8_000_000  # bytes that a step sends through the scheduler
+
+
+Packed = tuple[Any, ...]  # a pickle, and its buffers as arrays, which dask sends without a copy
+
+
+def evaluate_packed(block: Block, request: Request) -> Packed:
+    """At a worker: the sums over a block."""
+    return _packed(evaluate_sent(block.loss, block.numbers, block.shards, request, 1))
+
+
+def merge_packed(left: Packed, right: Packed) -> Packed:
+    return _packed(merge(_unpacked(left), _unpacked(right)))
+
+
+def _packed(nodes: Nodes) -> Packed:
+    buffers: list[pickle.PickleBuffer] = []
+    text = pickle.dumps(nodes, 5, buffer_callback=buffers.append)
+    return text, *(np.asarray(buffer.raw()) for buffer in buffers)
+
+
+def _unpacked(packed: Packed) -> Nodes:
+    nodes: Nodes = pickle.loads(packed[0], buffers=packed[1:])
+    return nodes
 
 
 class DaskEngine:
@@ -41,7 +66,7 @@ class DaskEngine:
             raise UnsupportedError(
                 message("the dask cluster has no workers", "client.wait_for_workers(1)")
             )
-        self._sent_loss = self._client.scatter(self._loss, broadcast=True, hash=False)
+        sent_loss = self._client.scatter(self._loss, broadcast=True, hash=False)
         self._shards = list(self._given)
         parts = consecutive(self.shard_count, len(addresses))
         for part, address in zip(parts, addresses, strict=False):
@@ -52,40 +77,48 @@ class DaskEngine:
                     self._shards[k] = future
         wait(self._shards)
         where = self._client.who_has(self._shards)
-        self._numbers: dict[str, list[int]] = defaultdict(list)  # of the shards of each worker
+        numbers_at: dict[str, list[int]] = defaultdict(list)  # of the shards of each worker
         for k, future in enumerate(self._shards):
-            self._numbers[min(where.get(future.key) or addresses)].append(k)
-
-    def start(self, request: Request) -> list[Any]:
-        sent: Any = request
-        if request.nbytes * len(self._numbers) > _MAX_INLINE:
-            sent = self._client.scatter(request, broadcast=True, hash=False)
-        return [
-            self._client.submit(
-                evaluate_sent,
-                self._sent_loss,
+            numbers_at[min(where.get(future.key) or addresses)].append(k)
+        self._blocks = {
+            address: self._client.submit(
+                Block,
+                sent_loss,
                 numbers,
                 [self._shards[k] for k in numbers],
-                sent,
-                1,
                 workers=[address],
                 allow_other_workers=True,
                 pure=False,
             )
-            for address, numbers in self._numbers.items()
+            for address, numbers in numbers_at.items()
+        }
+
+    def start(self, request: Request) -> list[Any]:
+        sent: Any = request
+        if request.nbytes * len(self._blocks) > _MAX_INLINE:
+            sent = self._client.scatter(request, broadcast=True, hash=False)
+        return [
+            self._client.submit(
+                evaluate_packed,
+                block,
+                sent,
+                workers=[address],
+                allow_other_workers=True,
+                pure=False,
+            )
+            for address, block in self._blocks.items()
         ]
 
     def completed(self, handles: list[Any]) -> Iterator[Any]:
         return iter(as_completed(handles))
 
     def merge(self, left: Any, right: Any) -> Any:
-        return self._client.submit(merge, left, right, pure=False)
+        return self._client.submit(merge_packed, left, right, pure=False)
 
     def gather(self, handles: list[Any], request: Request) -> list[Nodes]:
         for losses in range(_MAX_LOSSES + 1):
             try:
-                found: list[Nodes] = self._client.gather(handles)
-                return found
+                return [_unpacked(found) for found in self._client.gather(handles)]
             except CancelledError:  # scattered data is lost
                 if losses == _MAX_LOSSES:
                     raise
@@ -94,7 +127,7 @@ class DaskEngine:
         raise AssertionError
 
     def close(self) -> None:
-        del self._shards, self._sent_loss
+        del self._shards, self._blocks
 
 
 def _partitions(client: Client, shards: Any) -> list[Any]:

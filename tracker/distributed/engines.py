@@ -9,7 +9,7 @@ import importlib
 import importlib.util
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor
 from typing import Any, Protocol
 
@@ -134,12 +134,12 @@ class Block:
     """The shards of a worker, with their numbers."""
 
     loss: PackedLoss
-    numbers: range
+    numbers: Sequence[int]
     shards: list[Any]
 
     @property
     def span(self) -> str:
-        return f"{self.numbers.start} to {self.numbers.stop - 1}"
+        return f"{self.numbers[0]} to {self.numbers[-1]}"
 
 
 def make_blocks(loss: Callable[..., Any], shards: Any, workers: int) -> list[Block]:

@@ -56,7 +56,7 @@ class ExecutorEngine:
         self._executor = executor
         workers = getattr(executor, "_max_workers", None) or processors()
         self._blocks = make_blocks(loss, shards, workers)
-        self.shard_count = self._blocks[-1].numbers.stop
+        self.shard_count = sum(len(block.numbers) for block in self._blocks)
         self._threads = current().threads or max(1, processors() // len(self._blocks))
         self._is_sent = [False] * len(self._blocks)
         self._key = os.getpid(), next(_engine_numbers)

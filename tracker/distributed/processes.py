@@ -141,7 +141,7 @@ class ProcessEngine:
         if count is not None and count < 1:
             raise ValueError(f"engine={count!r}; a number of processes is at least 1")
         blocks = make_blocks(loss, shards, count or processors())
-        self.shard_count = blocks[-1].numbers.stop
+        self.shard_count = sum(len(block.numbers) for block in blocks)
         threads = current().threads or max(1, processors() // len(blocks))
         self.workers = [WorkerProcess(block, threads) for block in blocks]
         self._owner = os.getpid()
