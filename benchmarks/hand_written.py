@@ -28,9 +28,9 @@ _MAX_CALLS = 10_000_000
 
 
 def version() -> str:
-    """The compiler's version and what it is asked for."""
+    """The compiler's version, and what it is asked for."""
     number = subprocess.check_output([COMPILER, "-dumpfullversion", "-dumpversion"], text=True)
-    return f"{Path(COMPILER).name} {number.strip()} {FLAGS}"
+    return f"{number.strip()} {FLAGS}"
 
 
 def _library() -> ctypes.CDLL:
