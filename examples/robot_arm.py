@@ -93,7 +93,7 @@ def draw(found, times):
         left.plot(*places(found[at]).T, "o-", color=colours[at], lw=1, ms=2.5, alpha=0.5)
     left.plot(*np.array([places(angles)[-1] for angles in found]).T, color="crimson", lw=2)
     left.set(title="what the hand draws, and where the arm is", aspect="equal")
-    right.bar_label(right.barh(list(times), list(times.values())), fmt="%.2g", padding=3)
+    right.bar_label(right.barh(list(times), list(times.values())), fmt="%.3g", padding=3)
     right.margins(x=0.3)
     right.set(title="one gradient and step", xlabel="microseconds", xscale="log")
     return figure
