@@ -81,14 +81,8 @@ class DaskEngine:
         for k, future in enumerate(self._shards):
             numbers_at[min(where.get(future.key) or addresses)].append(k)
         self._blocks = {
-            address: self._client.submit(
-                Block,
-                sent_loss,
-                numbers,
-                [self._shards[k] for k in numbers],
-                workers=[address],
-                allow_other_workers=True,
-                pure=False,
+            address: self._submit(
+                address, Block, sent_loss, numbers, [self._shards[k] for k in numbers]
             )
             for address, numbers in numbers_at.items()
         }
@@ -98,16 +92,15 @@ class DaskEngine:
         if request.nbytes * len(self._blocks) > _MAX_INLINE:
             sent = self._client.scatter(request, broadcast=True, hash=False)
         return [
-            self._client.submit(
-                evaluate_packed,
-                block,
-                sent,
-                workers=[address],
-                allow_other_workers=True,
-                pure=False,
-            )
+            self._submit(address, evaluate_packed, block, sent)
             for address, block in self._blocks.items()
         ]
+
+    def _submit(self, address: str, f: Callable[..., Any], *args: Any) -> Future:
+        """Call `f` at a worker, or at another one if that is lost."""
+        return self._client.submit(
+            f, *args, workers=[address], allow_other_workers=True, pure=False
+        )
 
     def completed(self, handles: list[Any]) -> Iterator[Any]:
         return iter(as_completed(handles))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor
 from typing import Any, Protocol
 
+from tracker.config import current
 from tracker.distributed.partial_sums import Nodes
 from tracker.distributed.worker import PackedLoss, Request, pack
 from tracker.errors import TrackerError, UnsupportedError, message
@@ -120,6 +121,12 @@ def processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def threads_of_each(workers: int) -> int:
+    """The threads of each of so many workers on this machine: what the user has set, or an equal
+    share."""
+    return current().threads or max(1, processors() // workers)
 
 
 def consecutive(count: int, workers: int) -> list[range]:

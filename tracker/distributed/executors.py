@@ -13,8 +13,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
 from typing import Any
 
-from tracker.config import current
-from tracker.distributed.engines import Block, LostWorkerError, make_blocks, processors
+from tracker.distributed.engines import (
+    Block,
+    LostWorkerError,
+    make_blocks,
+    processors,
+    threads_of_each,
+)
 from tracker.distributed.partial_sums import Nodes, merge
 from tracker.distributed.worker import Request, evaluate_sent
 from tracker.errors import message
@@ -57,7 +62,7 @@ class ExecutorEngine:
         workers = getattr(executor, "_max_workers", None) or processors()
         self._blocks = make_blocks(loss, shards, workers)
         self.shard_count = sum(len(block.numbers) for block in self._blocks)
-        self._threads = current().threads or max(1, processors() // len(self._blocks))
+        self._threads = threads_of_each(len(self._blocks))
         self._is_sent = [False] * len(self._blocks)
         self._key = os.getpid(), next(_engine_numbers)
 

@@ -19,8 +19,13 @@ from multiprocessing.connection import Connection
 from multiprocessing.pool import ExceptionWithTraceback  # type: ignore[attr-defined]
 from typing import Any
 
-from tracker.config import current
-from tracker.distributed.engines import Block, LostWorkerError, make_blocks, processors
+from tracker.distributed.engines import (
+    Block,
+    LostWorkerError,
+    make_blocks,
+    processors,
+    threads_of_each,
+)
 from tracker.distributed.partial_sums import Nodes, merge
 from tracker.distributed.worker import Request, evaluate_sent
 from tracker.errors import UnsupportedError, message
@@ -121,17 +126,17 @@ class WorkerProcess:
 
     def _received(self) -> bytes | None:
         """The next answer; None if the process is lost."""
-        self._is_asked = False
+        received = None
         try:
-            return self.connection.recv_bytes()
+            received = self.connection.recv_bytes()
         except (EOFError, OSError):
             self._process.join()
-            return None
         except BaseException:  # half an answer is left in the pipe
             self._process.kill()
             self.connection.close()
-            self._is_asked = True
             raise
+        self._is_asked = False
+        return received
 
 
 class ProcessEngine:
@@ -142,7 +147,7 @@ class ProcessEngine:
             raise ValueError(f"engine={count!r}; a number of processes is at least 1")
         blocks = make_blocks(loss, shards, count or processors())
         self.shard_count = sum(len(block.numbers) for block in blocks)
-        threads = current().threads or max(1, processors() // len(blocks))
+        threads = threads_of_each(len(blocks))
         self.workers = [WorkerProcess(block, threads) for block in blocks]
         self._owner = os.getpid()
         self._finalizer = weakref.finalize(self, _close, self.workers)
