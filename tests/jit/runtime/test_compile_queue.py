@@ -353,13 +353,13 @@ FOLDER = os.path.dirname(tracker.__file__)
 
 
 class Interruption:
-    """A signal at the n-th executed line of the package."""
+    """A signal at the n-th executed line of a file, or of a folder's."""
 
-    def __init__(self, at):
-        self.left = at
+    def __init__(self, at, where):
+        self.left, self.where = at, where
 
     def trace(self, frame, event, _):
-        if not frame.f_code.co_filename.startswith(FOLDER):
+        if not frame.f_code.co_filename.startswith(self.where):
             return None
         self.left -= event == "line"
         if self.left == 0:
@@ -367,9 +367,9 @@ class Interruption:
         return self.trace
 
 
-def interrupted(f, at, *args):
-    """The lines left after a call that a signal interrupts."""
-    watch, before = Interruption(at), sys.gettrace()
+def interrupted(f, at, *args, where=FOLDER):
+    """The lines left after two calls, the first of which a signal interrupts."""
+    watch, before = Interruption(at, where), sys.gettrace()
     sys.settrace(watch.trace)
     try:
         for _ in range(2):
@@ -397,6 +397,32 @@ def state():
         ),
         *(np.random.normal, signal.getsignal(signal.SIGINT), id(WEIGHT), type(WEIGHT)),
     )
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="a system without such signals")
+def test_signals_are_deferred_whole_or_not_at_all():
+    """Interrupted at each of its lines; the handlers are those of before."""
+
+    def fails(*_):
+        raise TooLate
+
+    def deferred():
+        with signals.SIGNALS_DEFERRED:
+            pass
+
+    before = signal.signal(signal.SIGUSR1, fails)
+    try:
+        known, at = state(), 0
+        handlers = [signal.getsignal(each) for each in signals._SIGNALS]
+        left = 0
+        while left <= 0:
+            at += 1
+            left = interrupted(deferred, at, where=signals.__file__)
+            assert state() == known
+            assert [signal.getsignal(each) for each in signals._SIGNALS] == handlers
+        assert at > len(signals._SIGNALS)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="a system without such signals")

@@ -42,14 +42,16 @@ class _DeferredSignals:
 
     def _install(self) -> None:
         """Replace the handlers; an exception of a handler meanwhile is kept for the exit."""
-        for each in (*_SIGNALS, *_SIGNALS):  # twice, because a handler may raise
-            try:
+        try:
+            for each in _SIGNALS:
                 handler = _signal.getsignal(each)
                 if callable(handler) and handler != self._on_signal:
                     self._handlers[each] = handler
                     _signal.signal(each, self._on_signal)
-            except BaseException as error:
-                self._raised.append(error)
+        except BaseException as error:  # at any line, the loop's own included
+            self._raised.append(error)
+            if len(self._raised) <= len(_SIGNALS):
+                self._install()
 
     def _restore_and_deliver(self) -> None:
         """Restore the handlers and deliver what arrived. An exception of one handler does not keep
