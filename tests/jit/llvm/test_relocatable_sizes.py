@@ -262,6 +262,17 @@ def test_which_numbers_are_lifted():
     assert other == text
 
 
+def test_accesses_of_one_stride_share_its_load():
+    line = "  %a = mul nsw i64 %i, 1000\n"
+    several = line + line.replace("%a", "%a1") + line.replace("%a", "%a2").replace("1000", "1001")
+    text, tables = lift_sizes(KERNEL.replace(line, several))
+    assert "%a = mul nsw i64 %i, %size.1.far\n  %a1 = mul nsw i64 %i, %size.1.far\n" in text
+    assert "%a2 = mul nsw i64 %i, %size.2.far\n" in text
+    assert struct.unpack_from("<3q", tables["sizes.k0"]) == (200, 991, 992)
+    bodies, tables = lift_sizes(KERNEL.replace("@k0", "@body0").replace(line, several))
+    assert len(tables["sizes.body0"]) == 8 * 9 and bodies.count(".far = ") == 3  # at each use
+
+
 def test_loops_of_few_turns_have_another_text():
     texts = {n: lift_sizes(KERNEL.replace("300", str(n)))[0] for n in (9, 10, 1000)}
     assert texts[10] == texts[1000] != texts[9]

@@ -123,12 +123,15 @@ def _next_function(text: str, at: int) -> int:
 
 class _SizeTable:
     """The numbers taken out of one function. Each number is an entry of its own: that two are equal
-    holds for one shape only."""
+    holds for one shape only. But equal factors, which are strides, are one: few arrays have equal
+    strides by chance, and a kernel with a factor for each access computes each address anew."""
 
-    def __init__(self, symbol: str) -> None:
+    def __init__(self, symbol: str, loads_are_first: bool = False) -> None:
         self.symbol = symbol
+        self.loads_are_first = loads_are_first  # so that every line can use a number's name
         self.entries: list[bytes] = []
         self.loads: list[str] = []
+        self._factors: dict[int, str] = {}
 
     def integer(self, number: str) -> str:
         value = int(number)
@@ -142,9 +145,12 @@ class _SizeTable:
         value = int(number)
         if value <= _MAX_LITERAL:
             return number
+        if self.loads_are_first and value in self._factors:
+            return self._factors[value]
         rest = self._load("i64", struct.pack("<q", value - _MAX_LITERAL))
         self.loads.append(f"  {rest}.far = add nuw nsw i64 {rest}, {_MAX_LITERAL}\n")
-        return f"{rest}.far"
+        self._factors[value] = f"{rest}.far"
+        return self._factors[value]
 
     def real(self, kind: str, number: str) -> str:
         """A float literal; its text is that of a double for any type."""
@@ -186,7 +192,7 @@ def _stays_literal(number: str) -> bool:
 def _lift_function(name: str, text: str, tables: dict[str, bytes]) -> str:
     if text.count("\n") > _MAX_FUNCTION_LINES:
         return text
-    function = _SizeTable(table_symbol(name))
+    function = _SizeTable(table_symbol(name), loads_are_first=name.startswith("k"))
     if name == "entry":
         done = _ENTRY_CHECK.sub(lambda match: _lift_entry_line(match[0][1:], function), text)
     else:
@@ -204,7 +210,6 @@ def _lift_entry_line(line: str, function: _SizeTable) -> str:
 
 def _lift_body(name: str, text: str, function: _SizeTable) -> str:
     """The text of a function that computes."""
-    nest = name.startswith("k")  # elsewhere a load stays at its use: registers are few
     start = text.index("\n") + 1
     body, at = [], start
     for position in _number_positions(text, start):
@@ -215,7 +220,7 @@ def _lift_body(name: str, text: str, function: _SizeTable) -> str:
         body.append(text[at:line_start])
         at = line_end
         done = _replace_numbers(line, function)
-        if not nest and function.loads and " phi " not in line:
+        if not function.loads_are_first and function.loads and " phi " not in line:
             body.append(function.take_loads())
         body.append(done)
     body.append(text[at:])
