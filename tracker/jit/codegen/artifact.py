@@ -18,7 +18,7 @@ from tracker.support.structs import field, record
 # unrolled: it is short, and another shape has another driver.
 CALL_PATTERN = re.compile(r"\bcall (?:void|i64) @(?!llvm\.(?!mem))")
 LAPS = "tk.laps"  # the cells of a program that times its steps (`stopwatch.py`)
-_LONG_PROGRAM = 250  # lines; optimising takes 60 to 90 us for each, quick code 15
+_LONG_PROGRAM = 250  # lines; optimising takes 30 us for each, quick code 6
 _ZLIB_LEVEL = 1  # the fastest
 _MAX_TEXT_BYTES = 1 << 28  # bytes of text
 
@@ -49,10 +49,15 @@ class LoweredProgram:
     places: dict[str, str] = field(default_factory=dict)
 
     @property
-    def is_long(self) -> bool:
-        """Whether optimising takes so long that code is compiled quickly first."""
+    def line_count(self) -> int:
+        """The lines of all texts."""
         texts = (self.text, *(module.text for module in self.kernel_modules))
-        return sum(text.count("\n") for text in texts) >= _LONG_PROGRAM
+        return sum(text.count("\n") for text in texts)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether optimising takes so long that code is compiled more quickly first."""
+        return self.line_count >= _LONG_PROGRAM
 
 
 def serialize(lowered: LoweredProgram) -> tuple[dict[str, Any], bytes]:

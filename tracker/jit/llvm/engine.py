@@ -28,6 +28,11 @@ import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from tracker.errors import CompileError
+from tracker.jit.llvm.driver_functions import (
+    inline_bodies,
+    is_driver,
+    without_optimising_drivers,
+)
 from tracker.jit.llvm.fast_isel import rewrite_for_fast_isel
 from tracker.jit.llvm.lock import LOCK, locked_cache
 from tracker.jit.llvm.loop_widening import widen_loops
@@ -40,8 +45,8 @@ _dead_modules: deque[weakref.ref[Module]] = deque()
 _LIBRARIES_PER_LINKER = 64  # making a linker takes a millisecond
 
 
-# Levels of `compile_module`; code of either computes the same numbers, to the last bit.
-OPTIMISED, QUICK = 3, 0
+# Levels of `compile_module`; code of any computes the same numbers, to the last bit.
+OPTIMISED, KERNELS_OPTIMISED, QUICK = 3, 2, 0
 
 # Bounds on the longest basic block, in lines of IR. Measured on random straight-line arithmetic:
 # the SLP vectoriser takes 20 ms for 100 lines and 500 ms for 1,000; the standard pipeline without
@@ -63,6 +68,13 @@ _LAST_KNOWN_LLVM = 22  # the last version whose options are known
 _BLOCK_END = re.compile(r'\n(?:[-\w.$"]+:|\})')  # a pattern with one first character is fast
 _FUNCTION_END, _PHI = "\n}", " = phi "
 _ERROR_POSITION = re.compile(r":(\d+):(\d+):")
+# Names are looked up in the text: each question to LLVM may wait for the interpreter's lock, for
+# 5 ms where another thread computes.
+_EXPORTED_NAME = re.compile(
+    r"^(?:define (?!internal |private )[^@\n]*)?@([-\w.$]+)"
+    r"(?:\(| = (?!external |internal |private ))",
+    re.MULTILINE,
+)
 _EXTERNAL_NAME = re.compile(r"^declare [^@\n]*@([-\w.$]+)|^@([-\w.$]+) = external", re.MULTILINE)
 
 
@@ -146,9 +158,10 @@ def compile_module(
 ) -> Module:
     """Parse, optimise and load IR text; `symbols` gives the addresses of its external names.
 
-    QUICK is for code that calls and branches more than it computes, that takes a small part of the
-    run time, or that is replaced if it runs often: compiling takes a fifth of the time, and the
-    code runs up to four times as long.
+    QUICK is for code that calls and branches more than it computes, or that takes a small part of
+    the run time: compiling takes a fifth of the time, and the code runs up to four times as long.
+    KERNELS_OPTIMISED optimises all but the functions that call kernels: for arrays the code is as
+    fast, and compiling takes half of the time.
     """
     prepared = prepare(text, level)
     with LOCK:
@@ -163,7 +176,7 @@ def _object_code(text: str, pipeline: Pipeline) -> tuple[bytes, tuple[str, ...],
     started = time.perf_counter()
     with _loop_strength_reduction(pipeline.lsr):
         object_code = bytes(_target_machine(pipeline.codegen_level).emit_object(optimised.module))
-    exports = _exported_names(optimised.module)
+    exports = tuple(match[1] for match in _EXPORTED_NAME.finditer(text))
     timings = Timings(optimised.parse, optimised.optimise, time.perf_counter() - started)
     return object_code, exports, timings
 
@@ -288,6 +301,10 @@ def prepare(text: str, level: int) -> tuple[str, Pipeline]:
     text = widened.text.replace(" reassoc ", " ")
     if level == QUICK:
         return text, _QUICK_PIPELINE
+    if level == KERNELS_OPTIMISED:
+        text = without_optimising_drivers(text)
+    elif not widened.has_unknown_loops:
+        text = inline_bodies(text)
     pipeline = choose_pipeline(text)
     if widened.has_unknown_loops:
         return text, pipeline
@@ -342,18 +359,23 @@ def longest_function(text: str) -> int:
 
 
 def _max_loops(text: str) -> int:
-    """The largest number of loops in one function. Kernels count in a phi, the loops of `control`
-    in memory."""
+    """The largest number of loops in one function; those of drivers together, which are inlined.
+    Kernels count in a phi, the loops of `control` in memory."""
     marks = (_PHI, "\nloop.", "\nwhile.")
-    counts = (sum(text.count(mark, *span) for mark in marks) for span in _function_spans(text))
-    return max(counts, default=0)
+    of_drivers, most = 0, 0
+    for start, end in _function_spans(text):
+        count = sum(text.count(mark, start, end) for mark in marks)
+        if count and is_driver(text, start):
+            of_drivers += count
+        most = max(most, count)
+    return max(most, of_drivers)
 
 
 def _function_spans(text: str) -> Iterator[tuple[int, int]]:
     """Start and end of each function in a text."""
     at = 0
     while (end := text.find(_FUNCTION_END, at)) >= 0:
-        yield at, end + 1
+        yield max(text.find("define ", at, end), at), end + 1
         at = end + len(_FUNCTION_END)
 
 
@@ -387,14 +409,12 @@ def _parse_and_optimise(text: str, pipeline: Pipeline) -> _OptimisedModule:
     if not pipeline.codegen_level:
         text = rewrite_for_fast_isel(text, longest_block(text) > MAX_STANDARD_BLOCK)
     try:
-        module = llvm.parse_assembly(text)
+        module = llvm.parse_assembly(_target_header() + text)
         module.verify()
     except RecursionError:
         raise
     except RuntimeError as error:
         raise CompileError(_format_parse_error(str(error), text)) from None
-    module.triple = machine.triple
-    module.data_layout = str(machine.target_data)
     parsed = time.perf_counter()
     _run_passes(module, machine, pipeline)
     return _OptimisedModule(module, parsed - started, time.perf_counter() - parsed)
@@ -437,15 +457,6 @@ def _own_passes(gvn: bool) -> Any:
     return passes
 
 
-def _exported_names(module: Any) -> tuple[str, ...]:
-    things = itertools.chain(module.functions, module.global_variables)
-    return tuple(
-        thing.name
-        for thing in things
-        if not thing.is_declaration and thing.linkage == llvm.Linkage.external
-    )
-
-
 @locked_cache
 def _target() -> Any:
     llvm.initialize_native_target()
@@ -463,6 +474,13 @@ def _target_machine(level: int) -> Any:
         codemodel="small",
         jit=True,
     )
+
+
+@locked_cache
+def _target_header() -> str:
+    """The target's part of a text, without a line of its own: errors show lines."""
+    machine = _target_machine(QUICK)
+    return f'target datalayout = "{machine.target_data}" target triple = "{machine.triple}" '
 
 
 class _LinkerPool:

@@ -21,6 +21,7 @@ import re
 from collections.abc import Iterable, Sequence, Set
 from itertools import zip_longest
 
+from tracker.jit.llvm.driver_functions import is_driver
 from tracker.jit.llvm.vector_code import (
     MAX_STRIDE,
     NAME,
@@ -148,7 +149,7 @@ def _parse(text: str) -> _Items:
 
 def _widen_function(text: str, module: VectorModule) -> tuple[str, bool]:
     """A function with vector loops, and whether LLVM need not look for others."""
-    if " phi " not in text and "\nloop" not in text:
+    if is_driver(text) or (" phi " not in text and "\nloop" not in text):
         return text, True
     cells = frozenset(_ALLOCA.findall(text))
     try:

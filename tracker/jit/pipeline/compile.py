@@ -23,7 +23,7 @@ from tracker.jit.guards.signature import (
     OutLeaf,
     Outputs,
 )
-from tracker.jit.llvm.engine import OPTIMISED, QUICK
+from tracker.jit.llvm.engine import KERNELS_OPTIMISED, OPTIMISED, QUICK
 from tracker.jit.pipeline import program_cache
 from tracker.jit.pipeline.link import CompiledTrace, array_out, bind, out_leaf
 from tracker.jit.pipeline.program import CallingLayout, Program
@@ -35,6 +35,10 @@ from tracker.jit.tracing.ir_builder import TraceOutput
 from tracker.jit.tracing.trace import Trace
 
 _MAX_QUICK_OPERATIONS = 10**9  # in one call; more are worth waiting for optimised code
+
+# Operations in a call for each line of the program, from which kernels are optimised at once: that
+# takes 15 us for a line, and gains 0.2 ns for an operation.
+_MIN_OPERATIONS_OF_LINE = 300
 
 _executor = lazy_import("tracker.jit.pipeline.executor", "executor")
 _host_call = lazy_import("tracker.jit.pipeline.partition", "host_call")
@@ -70,9 +74,11 @@ def _compile_native(trace: Trace, lengths_vary: bool, can_be_quick: bool) -> Com
         return CompiledTrace(program, [linked], hosts, entry=linked.entry)
 
     can_be_quick = can_be_quick and lowered.is_long
-    if not can_be_quick or operation_count(trace.function) > _MAX_QUICK_OPERATIONS:
+    operations = operation_count(trace.function)
+    if not can_be_quick or operations > _MAX_QUICK_OPERATIONS:
         return compiled(OPTIMISED)
-    quick = compiled(QUICK)
+    computes_much = operations > _MIN_OPERATIONS_OF_LINE * lowered.line_count
+    quick = compiled(KERNELS_OPTIMISED if computes_much else QUICK)
     quick.optimised = functools.partial(compiled, OPTIMISED)
     return quick
 

@@ -84,7 +84,8 @@ def bind(
     """Machine code of this level for a call of this signature; `laps`: the cells of a text that
     times its steps (`codegen/stopwatch.py`)."""
     loans = loader.loop_symbols(lowered.ufunc_loops)
-    symbols = {**loans, **_addresses(lowered, level)}
+    kernel_level = engine.OPTIMISED if level == engine.KERNELS_OPTIMISED else level
+    symbols = {**loans, **_addresses(lowered, kernel_level)}
     if laps is not None:
         symbols.update(loader.buffer_addresses({LAPS: laps}))
     modules: list[engine.Module] = []
@@ -92,7 +93,7 @@ def bind(
     for each in lowered.kernel_modules:
         text, tables = loader.lift_to_buffers(each.text)
         bound = {**loader.buffer_addresses(tables), **loans}
-        module = disk_cache.compile_or_load(text, level=level, symbols=bound)
+        module = disk_cache.compile_or_load(text, level=kernel_level, symbols=bound)
         symbols.update((name, module.address(name)) for name in each.exports)
         modules.append(module)
         keep += [module, *tables.values()]
