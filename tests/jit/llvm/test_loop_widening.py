@@ -94,6 +94,21 @@ SCALAR = {
 }
 
 
+ZEROS = TO + write("0x0000000000000000", "%to")
+SHIFTED = "  %j = add nsw i64 %i, 3\n" + at("%s.at", "%p", "%j") + read("%x", "%s.at")
+LOADED = "  %a = load i64, ptr %p\n  %m = and i64 %a, 1\n  %j = add i64 %i, %m\n"
+BLOCKS = {
+    "zeros": (loop(ZEROS), ["memset"]),
+    "a copy": (loop(X + TO + write("%x", "%to")), ["memcpy"]),
+    "a shifted copy": (loop(SHIFTED + TO + write("%x", "%to")), ["memcpy"]),
+    "ones": (loop(TO + write("1.0", "%to")), []),
+    "squares": (loop(X + SQUARED), []),
+    "within one array": (loop(SHIFTED + at("%to", "%p", "%i") + write("%x", "%to")), []),
+    "at a loaded place": (loop(LOADED + at("%to", "%q", "%j") + write("0.0", "%to")), []),
+    "every other": (loop(EVEN + TO + write("%x", "%to")), []),
+}
+
+
 def run(text, n, monkeypatch, widen):
     if not widen:
         monkeypatch.setattr(
@@ -123,6 +138,26 @@ def test_dependent_lanes_stay_scalar(name, monkeypatch):
     for n in (1, 9, 40):
         wide, scalar = (run(text, n, monkeypatch, widen) for widen in (True, False))
         np.testing.assert_array_equal(wide, scalar)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks_are_moved_by_the_c_library(name, monkeypatch):
+    text, moves = BLOCKS[name]
+    wide = widen_loops(text).text
+    assert [move for move in ("memset", "memcpy") if f"call void @llvm.{move}." in wide] == moves
+    for n in LENGTHS:
+        moved, scalar = (run(text, n, monkeypatch, widen) for widen in (True, False))
+        np.testing.assert_array_equal(moved, scalar)
+
+
+def test_what_turns_have_in_common_is_computed_before_a_scalar_loop():
+    body = "  %a = load double, ptr %p\n  %k = sdiv i64 %n, 3\n  %m = mul i64 %n, 8\n"
+    body += "  %t = add i64 %m, %i\n  %o = fmul double %a, 2.0\n" + at("%to", "%q", "%m")
+    text = widen_loops(loop(body + write("%o", "%to"))).text
+    before, _, turn = text.partition("\nloop1:\n")
+    assert "%m = " in before and "%to = " in before
+    for name in ("%a", "%k", "%t", "%o"):  # of a load, a division, the counter, a load
+        assert f"{name} = " in turn
 
 
 def test_loops_of_another_form_are_llvms():

@@ -21,12 +21,14 @@ import re
 from collections.abc import Iterable, Sequence, Set
 from itertools import zip_longest
 
+from tracker.jit.llvm.block_moves import block_moves
 from tracker.jit.llvm.driver_functions import is_driver
 from tracker.jit.llvm.vector_code import (
     MAX_STRIDE,
     NAME,
     SIZES,
     STORE,
+    UNIFORM_WORDS,
     LaneAccumulator,
     LeaveScalar,
     VectorCode,
@@ -181,9 +183,18 @@ class _FunctionWriter:
             elif (turns := _light_turns(item)) is not None:
                 self.parts += turns
             elif not self._write_wide(item):
-                self.parts.append(item.head)
-                self.write(item.items)
-                self.parts.append(item.end)
+                self._write_scalar(item)
+
+    def _write_scalar(self, loop: _Loop) -> None:
+        """Write a loop as it is, after what its turns have in common."""
+        inner = _FunctionWriter(self.cells, self.module)
+        inner.write(loop.items)
+        lines = "".join(inner.parts).splitlines(keepends=True)
+        before, body = _without_uniform(lines, loop.counter)
+        start = f"  br label %loop{loop.tag}\n"
+        enter, at, head = loop.head.rpartition(start)
+        self.parts += [enter, *before, at, head, *body, loop.end]
+        self.new_cells += inner.new_cells
 
     def _write_wide(self, loop: _Loop) -> bool:
         """Write a loop on vectors; whether it has been possible."""
@@ -196,8 +207,9 @@ class _FunctionWriter:
             wide = _WideLoop(loop, body, self.cells, self.module)
         except LeaveScalar:
             return False
-        self.parts.append(wide.text())
-        self.new_cells += wide.new_cells
+        block = wide.block_text()
+        self.parts.append(block or wide.text())
+        self.new_cells += [] if block else wide.new_cells
         return True
 
 
@@ -319,6 +331,15 @@ class _WideLoop:
             for cell, each in code.accumulators.items()
         ]
 
+    def block_text(self) -> str | None:
+        """The loop as calls that fill or copy, if that is all it does."""
+        loop, tag, code = self.loop, self.loop.tag, self.codes[-1]
+        moves = block_moves(self.body, code, loop.first, loop.last)
+        if moves is None or loop.turns:
+            return None
+        enter = [loop.enter.rstrip("\n"), f"pre{tag}:"]
+        return "\n".join([*enter, *moves, f"  br label %done{tag}", f"done{tag}:", ""])
+
     def text(self) -> str:
         loop, tag = self.loop, self.loop.tag
         if loop.turns:
@@ -381,6 +402,23 @@ class _WideLoop:
 
 def _wide_cell(cell: str, code: VectorCode) -> str:
     return f"{cell}.v{code.tag}"
+
+
+def _without_uniform(lines: Iterable[str], counter: str) -> tuple[list[str], list[str]]:
+    """The lines of a loop that compute the same at every turn, and the others. A division is among
+    these, because it may not be computed where no turn does."""
+    before: list[str] = []
+    body: list[str] = []
+    varying = {counter}
+    for line in lines:
+        name, _, instruction = line.strip().rpartition(" = ")
+        word = instruction.partition(" ")[0]
+        if word in UNIFORM_WORDS and varying.isdisjoint(NAME.findall(instruction)):
+            before.append(line)
+        else:
+            varying.add(name)
+            body.append(line)
+    return before, body
 
 
 def _without_repeated_addresses(body: Iterable[str]) -> list[str]:

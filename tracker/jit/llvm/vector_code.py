@@ -43,6 +43,10 @@ _BINARY_WORDS = frozenset(
 _CAST_WORDS = frozenset(
     "bitcast fpext fptrunc sitofp uitofp fptosi fptoui sext zext trunc".split()  # noqa: SIM905
 )
+_DIVISIONS = frozenset({"sdiv", "udiv", "srem", "urem"})
+# Instructions without an effect on memory, that are defined for all operands:
+UNIFORM_WORDS = (_BINARY_WORDS - _DIVISIONS) | _CAST_WORDS
+UNIFORM_WORDS |= {"getelementptr", "fneg", "fcmp", "icmp", "select"}
 # of accumulations, and the number that changes nothing
 _IDENTITIES = {"fadd": "-0.0", "fmul": "1.0", "add": "0", "mul": "1"}
 _IDENTITIES |= {"or": "0", "xor": "0", "and": "-1"}
