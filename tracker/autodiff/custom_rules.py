@@ -8,7 +8,7 @@ it is called with tracked values; other functions use theirs through `track`, or
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -442,6 +442,23 @@ def stack(xs: Any, axis: int = 0) -> Any:
 def registered_rule(f: Any) -> CustomRule | None:
     """The rule registered for a function, or None."""
     return _RULES.get(f) or _OWN_RULES.get(f)
+
+
+def rule_functions(f: Any) -> list[Callable[..., Any]]:
+    """The functions that the user has registered as derivatives of a function."""
+    try:
+        rule, op = registered_rule(f), _SCALAR_OPS.get(f)
+    except TypeError:  # it has no hash
+        return []
+    functions: list[Any] = [] if rule is None else [rule.reverse, rule.forward]
+    if op is not None and op.partials is not None:
+        functions += op.partials
+    return [function for function in functions if callable(function)]
+
+
+def functions_with_rules(names: Container[str]) -> list[Any]:
+    """The functions of these names that have rules."""
+    return [f for f in (*_RULES, *_SCALAR_OPS) if getattr(f, "__name__", "") in names]
 
 
 def _function_name(f: Any) -> str:

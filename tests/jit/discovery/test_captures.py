@@ -374,6 +374,54 @@ def test_a_derivative_reads_what_its_function_reads():
     assert labels == ["code of <lambda>", "closure variable w", own, "names in numpy"]
 
 
+@tr.custom_gradient
+def _own_slope(x):
+    return np.sin(x), lambda g: (g * scale,)
+
+
+def _slope_by_rule(x):
+    return np.sin(x)
+
+
+def _slope_by_forward_rule(x):
+    return np.sin(x)
+
+
+def _slope_by_partial(x):
+    return np.sin(x)
+
+
+@tr.rrule(_slope_by_rule)
+def _(x):
+    return np.sin(x), lambda g: (g * scale,)
+
+
+@tr.frule(_slope_by_forward_rule)
+def _(tangents, x):
+    return np.sin(x), tangents[0] * scale
+
+
+tr.scalar_rule(_slope_by_partial, lambda x: scale)
+tr.rrule(math.ulp)(lambda x: (np.spacing(x), lambda g: (g * scale,)))  # of a library
+aliased = _slope_by_rule
+RULES = {
+    "custom_gradient": lambda x: gradient(_own_slope, x)[0],
+    "rrule": lambda x: gradient(lambda y: tr.track(_slope_by_rule, y), x)[0],
+    "rrule under another name": lambda x: gradient(lambda y: tr.track(aliased, y), x)[0],
+    "rrule of a library's function": lambda x: gradient(lambda y: tr.track(math.ulp, y), x)[0],
+    "frule": lambda x: tr.jvp(lambda y: tr.track(_slope_by_forward_rule, y), (x,), (1.0,))[1],
+    "scalar_rule": lambda x: gradient(lambda y: tr.track(_slope_by_partial, y), x)[0],
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rules_read_state_at_each_call(name, globals_restored):
+    f, plain = jit(RULES[name]), RULES[name]
+    for change in (2.0, 3.0, 3.0, 4):
+        globals()["scale"] = change
+        assert f(1.5) == plain(1.5) == change
+
+
 def test_a_derivative_of_a_function_that_writes_minds_shared_memory():
     """Compiled for arrays apart, it is not used for arrays that share memory."""
 

@@ -41,7 +41,18 @@ import scipy.stats
 from tqdm import tqdm
 
 import tracker.numpy as tnp
-from tracker import CompileError, UnsupportedError, gradient, jit, trace
+from tracker import (
+    CompileError,
+    UnsupportedError,
+    custom_gradient,
+    fori_loop,
+    gradient,
+    hook,
+    jit,
+    scalar_rule,
+    trace,
+    track,
+)
 from tracker.jit.discovery.discovery import find_captured_state
 from tracker.jit.discovery.impure_calls import ImpureCallMonitor
 
@@ -100,6 +111,18 @@ class _Clock:
 
 CLOCK = _Clock()
 
+
+@custom_gradient
+def _squared(x):
+    return x * x, lambda g: (2.0 * x * g * time.time(),)
+
+
+def _cubed(x):
+    return x**3
+
+
+scalar_rule(_cubed, lambda x: 3.0 * x * x * time.time())
+
 # What is called, by what; the words of the warning.
 ASKS = {
     "clock": (lambda x: x * time.time(), "time.time"),
@@ -108,6 +131,19 @@ ASKS = {
     "in evaluated text": (lambda x: x * eval("time.time()"), "time.time"),
     "by dynamic name": (lambda x: x * getattr(time, "ti" + "me")(), "time.time"),
     "in a callback": (lambda x: functools.reduce(_times_now, [x, x]), "time.time"),
+    "in a hook": (
+        lambda x: gradient(lambda y: hook(lambda g: g * time.time(), y * 2.0), x)[0],
+        "time.time",
+    ),
+    "in a rule": (lambda x: gradient(lambda y: _squared(y * 2.0), x)[0], "time.time"),
+    "in a partial derivative": (
+        lambda x: gradient(lambda y: track(_cubed, y * 2.0), x)[0],
+        "time.time",
+    ),
+    "in a rule in a loop": (
+        lambda x: gradient(lambda y: fori_loop(0, 3, lambda i, c: _squared(c), y), x)[0],
+        "time.time",
+    ),
     "now": (lambda x: x * datetime.datetime.now().microsecond, "datetime.datetime.now"),
     "today": (lambda x: x * datetime.date.today().day, "datetime.date.today"),
     "directory": (lambda x: x * len(os.getcwd()), "os.getcwd"),
@@ -177,6 +213,7 @@ def test_impure_calls_run_in_plain_python(name):
 ELSEWHERE = {
     *("in a method", "in evaluated text", "usage", "socket", "select", "in a callback"),
     *("under a progress bar", "under a disabled bar"),
+    *("in a rule", "in a partial derivative", "in a rule in a loop"),
 }
 
 

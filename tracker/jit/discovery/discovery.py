@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracker import tree
+from tracker.autodiff.custom_rules import functions_with_rules, rule_functions
 from tracker.jit.discovery.builtin_shims import SHIMMED_NAMES, ShimmedGlobals
 from tracker.jit.discovery.bytecode import (
     Names,
@@ -203,6 +204,8 @@ class _Walker:
         while self.todo or looked_at < len(self.objects) or known != self._named_places():
             while self.todo and not self.over_limit:
                 self._visit(self.todo.pop())
+                if not self.todo:  # rules of library functions, whose modules are not visited
+                    self._reach_all(functions_with_rules(self.names.attributes))
             if self.over_limit:
                 break  # calls are not guarded, so the rest does not matter
             if known != self._named_places():
@@ -360,13 +363,15 @@ class _Walker:
     def _visit(self, x: Any) -> None:
         if isinstance(x, abc.ABCMeta):
             self._visit_abstract_class(x)
+        if callable(x):
+            self._reach_all(rule_functions(x))
         if is_jitted(x):
             self.reach(x._jitted.function)
             self.objects.append(x)  # it has attributes, like a function
         elif isinstance(x, types.FunctionType):
             self._visit_function(x)
         elif isinstance(x, MadeFunction):
-            self._reach_all((x.func, *x.args))
+            self._reach_all((x.func, *x.args, *x.recipe[1:]))
         elif isinstance(x, _BOUND_METHODS) and (
             isinstance(x.__self__, _BUILTIN_CONTAINERS) or is_opaque(x.__self__)
         ):
