@@ -35,6 +35,7 @@ from tracker.autodiff.sparse_cotangents import (
     split_overwritten,
 )
 from tracker.errors import GraphUsedError, RuleError, TrackerError, message
+from tracker.ir.lowering import Branch, Host, Loop, While
 from tracker.ir.op import Joint, Op, has_effect
 from tracker.ir.types import Type
 from tracker.ops.declare.bundle import BundleParts
@@ -55,7 +56,7 @@ from tracker.ops.shape.shape import broadcast_to, reshape, transpose
 from tracker.support.weakrefs import WeakIdentityDict
 from tracker.tape.observers import current_observer, is_tracing
 from tracker.tape.record import apply, aval_of, shape_of, speculate_bool, value_of, wrap
-from tracker.tape.tracer import current_tracer, dismiss_error, operand_when_recorded
+from tracker.tape.tracer import Tracer, current_tracer, dismiss_error, operand_when_recorded
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
@@ -315,8 +316,15 @@ class _ReversePass:
             return
         with tracer.at_origins():
             while self.ready:
-                tracer.origin = self.ready.pop()
-                self._visit(tracer.origin)
+                with tracer.unmonitored():
+                    while self.ready and not _may_call_user_code(self.ready[-1].op):
+                        self._visit_at_origin(tracer)
+                if self.ready:
+                    self._visit_at_origin(tracer)
+
+    def _visit_at_origin(self, tracer: Tracer) -> None:
+        tracer.origin = self.ready.pop()
+        self._visit(tracer.origin)
 
     def _walk_plainly(self) -> None:
         """Visit all values, those with partial derivatives here: without calls and attribute
@@ -470,6 +478,11 @@ class _ReversePass:
         except Exception as error:
             raise _with_rule_note(error, op, len(out)) from None
         return out
+
+
+def _may_call_user_code(op: Any) -> bool:
+    """Whether an op's rules may run code of the user's: a rule in Python, a body."""
+    return isinstance(op, Op) and isinstance(op.lower, (Branch, Host, Loop, While))
 
 
 def rule_operands(value: Value, record_rules: bool) -> tuple[Any, list[Any]]:

@@ -122,6 +122,7 @@ class Tracer:
     turns            the symbolic turns of loops that are running, innermost last (`loop_index.py`)
     abort_reason     why the trace cannot be used; the call goes on as plain Python
     origin           what the next equations derive from: a recorded value, or a line as text
+    unmonitored      a context for code that calls none of the user's
     drops_history    whether recorded values have lost their history, after the trace was aborted
     new_bytes        computed since dead arrays were last looked for; at most `byte_limit`
     tests_identity   whether the code tests `x is y`; `tests_identity_with_bool`: `x is True`, so
@@ -155,6 +156,7 @@ class Tracer:
         self.byte_limit = _MIN_BYTE_LIMIT
         self._errstate: Any = None  # NumPy's settings at the last equation
         self.origin: Value | str | None = None
+        self.unmonitored: Callable[[], AbstractContextManager[Any]] = nullcontext
         self._places: dict[Value, tuple[Any, int]] = {}  # of the first equations of this list
         self._placed: list[Any] = []
 

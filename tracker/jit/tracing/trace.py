@@ -26,7 +26,7 @@ from tracker.errors import CompileError, UnsupportedError, message
 from tracker.ir.graph import Function
 from tracker.jit.discovery.builtin_shims import BuiltinShims
 from tracker.jit.discovery.discovery import CapturedState, find_captured_state, find_sources
-from tracker.jit.discovery.impure_calls import ImpureCallMonitor
+from tracker.jit.discovery.impure_calls import ImpureCallMonitor, calls_unmonitored
 from tracker.jit.discovery.lru_caches import WatchedCaches
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
 from tracker.jit.discovery.stdlib_objects import is_opaque
@@ -348,6 +348,7 @@ class _TracingRun:
             tests_identity_with_bool=captured.names.tests_identity_with_bool,
             tests_identity=captured.names.tests_identity,
         )
+        self.tracer.unmonitored = calls_unmonitored
         copies = zip(given.structures, handed, strict=True)
         self.tracer.instances = {id(x): x for pair in copies for x in tree.user_objects(*pair)}
         self.pure = vouched
