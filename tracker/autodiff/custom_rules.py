@@ -445,12 +445,15 @@ def registered_rule(f: Any) -> CustomRule | None:
 
 
 def rule_functions(f: Any) -> list[Callable[..., Any]]:
-    """The functions that the user has registered as derivatives of a function."""
+    """The functions that traces run as derivatives of a function; those that are black boxes run
+    at each call."""
     try:
         rule, op = registered_rule(f), _SCALAR_OPS.get(f)
     except TypeError:  # it has no hash
         return []
-    functions: list[Any] = [] if rule is None else [rule.reverse, rule.forward]
+    functions: list[Any] = []
+    if rule is not None and not rule.host:
+        functions += rule.reverse, rule.forward
     if op is not None and op.partials is not None:
         functions += op.partials
     return [function for function in functions if callable(function)]

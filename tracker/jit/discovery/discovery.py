@@ -371,7 +371,7 @@ class _Walker:
         elif isinstance(x, types.FunctionType):
             self._visit_function(x)
         elif isinstance(x, MadeFunction):
-            self._reach_all((x.func, *x.args, *x.recipe[1:]))
+            self._reach_all((x.func, *x.args))
         elif isinstance(x, _BOUND_METHODS) and (
             isinstance(x.__self__, _BUILTIN_CONTAINERS) or is_opaque(x.__self__)
         ):
