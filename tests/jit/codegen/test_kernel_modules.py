@@ -61,7 +61,7 @@ def test_long_kernels_do_not_choose_the_pipeline_of_short_ones():
     line = "  store double 0.0, ptr %p\n"
     kernels = [
         KernelText(f"@{name}", f"void @{name}(ptr %p) {{\n{line * count}  ret void\n}}\n", "")
-        for name, count in [("a", 3), ("b", engine.MAX_STANDARD_BLOCK + 1), ("c", 4)]
+        for name, count in [("a", 3), ("b", engine.MAX_SHORT_BLOCK + 1), ("c", 4)]
     ]
     modules = kernel_modules(kernels, ModuleNeeds())
     assert sorted(module.exports for module in modules) == [("a", "c"), ("b",)]

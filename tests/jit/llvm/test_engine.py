@@ -112,17 +112,13 @@ def test_an_undefined_symbol_is_named():
 def test_pipelines():
     assert engine.longest_block(straight(100)) in range(100, 104)
     note = "; a loop\n%i = phi i64 [0, %a]"
-    assert engine.choose_pipeline(straight(50) + note) == engine.Pipeline(3, True, False, 3)
-    assert engine.choose_pipeline(straight(200) + note) == engine.Pipeline(
-        3, False, False, 3, True, False
-    )
-    assert engine.choose_pipeline(straight(50)) == engine.Pipeline(3, False, True, 3)
-    assert engine.choose_pipeline(straight(1000)) == engine.Pipeline(3, False, True, 1)
-    assert engine.choose_pipeline(straight(30_000)) == engine.Pipeline(3, False, True, 0)
-    assert not engine.choose_pipeline(straight(1000) + note).own_passes
-    assert engine.choose_pipeline(straight(30_000) + note) == engine.Pipeline(3, False, True, 0)
-    many = "".join(straight(100).replace("@f", f"@f{k}") for k in range(20))
-    assert engine.choose_pipeline(many + note).slp
+    assert engine.choose_pipeline(straight(50) + note) == engine.Pipeline(2)
+    assert engine.choose_pipeline(straight(200) + note) == engine.Pipeline(2, lsr=False)
+    assert engine.choose_pipeline(straight(50)) == engine.Pipeline(2)
+    assert engine.choose_pipeline(straight(1000)) == engine.Pipeline(1)
+    assert engine.choose_pipeline(straight(30_000)) == engine.Pipeline(0)
+    assert engine.choose_pipeline(straight(30_000) + note) == engine.Pipeline(0)
+    assert not engine.prepare(straight(50), engine.QUICK)[1].optimises
 
 
 @pytest.mark.parametrize("count", [1000, 25_000])
@@ -172,28 +168,6 @@ def test_no_gvn_with_very_many_stores():
     )
     assert engine.choose_pipeline(few).gvn and not engine.choose_pipeline(many).gvn
     assert engine.compile_module(many).exports == ("f",)
-
-
-def test_loops_are_vectorised():
-    text = """
-define void @f(ptr noalias %x, ptr noalias %y, i64 %n) {
-start:
-  br label %loop
-loop:
-  %i = phi i64 [0, %start], [%next, %loop]
-  %xi = getelementptr double, ptr %x, i64 %i
-  %yi = getelementptr double, ptr %y, i64 %i
-  %v = load double, ptr %xi
-  %w = fmul double %v, %v
-  store double %w, ptr %yi
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %n
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}
-"""
-    assert "x double>" in engine.compile_module(text).llvm
 
 
 def test_code_is_freed():

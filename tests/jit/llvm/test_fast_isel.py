@@ -35,7 +35,7 @@ def test_the_same_numbers(name, kind):
     found = []
     for count in (1, 1500):
         text = steps(name, kind, count)
-        assert engine.choose_pipeline(text).codegen_level == (3 if count == 1 else 0)
+        assert engine.choose_pipeline(text).codegen_level == (2 if count == 1 else 0)
         module = engine.compile_module(text)
         f = ctypes.CFUNCTYPE(None, number, number, number, ctypes.c_void_p)(module.address("f"))
         to, results = number(), []

@@ -95,14 +95,14 @@ def _dispatch_text() -> str:
     def field(thing: str, offset: int, kind: str) -> str:
         return c.load(c.address(thing, offset, "i8"), kind=kind)
 
-    with c.plain_loop(0, c.let(f"and i64 %nargsf, {2**63 - 1}")) as i:
+    with c.loop(0, c.let(f"and i64 %nargsf, {2**63 - 1}")) as i:
         x = c.load("%args", i, "ptr")
         type_ = field(x, TYPE, "ptr")
         is_array = c.let(f"icmp eq ptr {type_}, @ndarray")
         with c.when(is_array):
             rank, extents = c.let(f"zext i32 {field(x, NDIM, 'i32')} to i64"), field(x, DIMS, "ptr")
             mix(rank)
-            with c.plain_loop(0, rank) as axis:
+            with c.loop(0, rank) as axis:
                 mix(c.load(extents, axis))
         with c.when(c.logical_not(is_array)):
             heap = c.let(f"and i64 {field(type_, TYPE_FLAGS, 'i64')}, {HEAP_TYPE}")

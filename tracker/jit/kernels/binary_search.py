@@ -61,7 +61,7 @@ def _search(key: str, size: int) -> RoutineText:
     whole = c.let("and i64 %count, -8")
     eights = c.select(c.compare("eq", "%n", 0), 0, whole)
     rights = c.splat(8, "i1", "%right")
-    with c.plain_loop(0, c.let(f"lshr i64 {eights}, 3")) as block:
+    with c.loop(0, c.let(f"lshr i64 {eights}, 3")) as block:
         at = c.mul(block, 8)
         wanted = c.let(f"load <8 x {key}>, ptr {c.address('%keys', at, key)}, align {size}")
         lows, left = c.variable("zeroinitializer", "<8 x i64>"), c.variable("%n")
@@ -78,7 +78,7 @@ def _search(key: str, size: int) -> RoutineText:
             c.set(left, c.sub(c.get(left), half))
             c.leave_if(is_last, halving)
         c.emit(f"store <8 x i64> {c.get(lows)}, ptr {c.address('%out', at, 'i64')}, align 8")
-    with c.plain_loop(eights, "%count") as i:
+    with c.loop(eights, "%count") as i:
         x, low, high = c.load("%keys", i, key), c.variable(0), c.variable("%n")
         with c.repeat() as halving:
             first, end = c.get(low), c.get(high)

@@ -326,9 +326,9 @@ def _shared_gemv(kind: MatrixKind, threads: int) -> str:
     c.lines += thread_pool.store_frame(_FRAME, "%frame")
     task = f"ptr @tk.{kind.letter}gemv.task"
     c.emit(f"call void @{thread_pool.NAME}({task}, ptr %frame, i64 {threads})")
-    with c.when(c.let(f"icmp eq i32 %how, {TRANSPOSED}")), c.plain_loop(0, "%columns") as i:
+    with c.when(c.let(f"icmp eq i32 %how, {TRANSPOSED}")), c.loop(0, "%columns") as i:
         total = c.variable(c.load("%z", i), c.element_type)
-        with c.plain_loop(1, threads) as thread:
+        with c.loop(1, threads) as thread:
             part = c.load("%apart", c.add(c.mul(thread, "%columns"), i))
             c.set(total, c.let(f"fadd {c.element_type} {c.get(total)}, {part}"))
         c.store(c.get(total), "%z", i)

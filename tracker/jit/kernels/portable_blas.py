@@ -73,14 +73,14 @@ def _gemm(kind: MatrixKind) -> str:
         _distances(c, "%flipx", ldx),
         _distances(c, "%flipy", ldy),
     )
-    with c.plain_loop(0, m) as i:
+    with c.loop(0, m) as i:
         z = c.address("%z", c.mul(i, ldz))
-        with c.plain_loop(0, n) as j:
+        with c.loop(0, n) as j:
             c.store(c.zero, z, j)
-        with c.plain_loop(0, k) as p:
+        with c.loop(0, k) as p:
             a = c.load("%x", c.add(c.mul(i, down_x), c.mul(p, across_x)))
             row = c.address("%y", c.mul(p, down_y))
-            with c.plain_loop(0, n) as j:
+            with c.loop(0, n) as j:
                 product = c.multiply(a, c.load(row, c.mul(j, across_y)))
                 c.store(c.plus(c.load(z, j), product), z, j)
     c.ret()
@@ -100,9 +100,9 @@ def _gemv(kind: MatrixKind) -> str:
     down, across = _distances(c, "%flip", lead)
     m, k = c.select(flipped, columns, rows), c.select(flipped, rows, columns)
     kept = c.let(f"fcmp une {kind.real_type} %beta, 0.0")
-    with c.plain_loop(0, m) as i:
+    with c.loop(0, m) as i:
         total, row = c.variable(c.zero, c.element_type), c.address("%x", c.mul(i, down))
-        with c.plain_loop(0, k) as p:
+        with c.loop(0, k) as p:
             product = c.multiply(c.load(row, c.mul(p, across)), c.load("%y", c.mul(p, stepy)))
             added = f"fadd reassoc {c.element_type} {c.get(total)}, {product}"
             c.set(total, c.let(added))

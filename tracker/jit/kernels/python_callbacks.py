@@ -285,7 +285,7 @@ def _fits_text() -> FunctionWriter:
     own = c.let(f"sext i32 {_field(c, '%array', NDIM, 'i32')} to i64")
     c.return_if(c.compare("ne", own, rank), "false")
     dims = _field(c, "%array", DIMS)
-    with c.plain_loop(0, rank) as i:
+    with c.loop(0, rank) as i:
         c.return_if(c.compare("ne", c.load(dims, i), c.load(wanted, i)), "false")
     c.ret("true")
     return c
@@ -306,7 +306,7 @@ def _call_text() -> FunctionWriter:
         c.call("void", "PyGILState_Release", [f"i32 {state}"])
         _leave(c, status)
 
-    with c.plain_loop(0, count) as i:
+    with c.loop(0, count) as i:
         record = c.address(result, c.mul(c.add(i, 1), _RECORD_WORDS))
         given = f"ptr %table, ptr {record}, ptr {c.load('%data', i, 'ptr')}"
         x = c.let(f"call ptr @value({given})")

@@ -103,7 +103,7 @@ def _row_routine(name: str, *pointers: str) -> FunctionWriter:
 @contextmanager
 def _each_row(c: FunctionWriter, key: str) -> Iterator[tuple[str, str, str]]:
     """A loop over rows: the addresses of a row and of its ranks, and the place of its results."""
-    with c.plain_loop(0, "%rows") as row:
+    with c.loop(0, "%rows") as row:
         keys = c.address("%keys", c.mul(row, "%n"), key)
         ranks = c.address("%places", c.mul(row, "%apart"), "i64")
         yield keys, ranks, c.mul(row, "%count")
@@ -120,7 +120,7 @@ def _chosen(bits: int) -> RoutineText:
     known, last = c.array("[3 x i64]"), c.sub("%n", 1)
     with _each_row(c, key) as (keys, ranks, place):
         c.emit(f"store [3 x i64] zeroinitializer, ptr {known}")
-        with c.plain_loop(0, "%count") as i:
+        with c.loop(0, "%count") as i:
             asked = c.load(ranks, i, "i64")
             rank = c.call("i64", "llvm.umin.i64", [f"i64 {asked}", f"i64 {last}"])
             far = c.sub(rank, c.load(known, 0, "i64"))
@@ -199,7 +199,7 @@ def _quickselect(key: str) -> set[str]:
 def _sample(c: FunctionWriter, key: str, row: str, count: str, rank: str) -> str:
     """Sort a sample of a row; the place in it where the key of a rank is expected."""
     stride = c.let(f"lshr i64 {count}, {_SAMPLE.bit_length() - 1}")
-    with c.plain_loop(0, _SAMPLE) as i:
+    with c.loop(0, _SAMPLE) as i:
         c.store(c.load(row, c.mul(i, stride), key), "%room", i, key)
     ordered = c.address("%room", _MAX_SORTED, key)
     c.emit(f"call void @tk.values.few.{key}(ptr %room, ptr {ordered}, i64 {_SAMPLE})")
@@ -221,7 +221,7 @@ def _partition(key: str) -> str:
     parameters = ["ptr noalias %from", "i64 %m", f"{key} %p", f"{key} %q", "ptr noalias %to"]
     c = FunctionWriter(f"tk.between.{key}", parameters, result="{i64, i64}")
     below, inside, span = c.variable(0), c.variable(0), c.let(f"sub {key} %q, %p")
-    with c.plain_loop(0, "%m") as i:
+    with c.loop(0, "%m") as i:
         x = c.load("%from", i, key)
         c.store(x, "%to", c.get(inside), key)
         less, far = c.let(f"icmp ult {key} {x}, %p"), c.let(f"sub {key} {x}, %p")
@@ -238,7 +238,7 @@ def _sources(bits: int) -> RoutineText:
     """The position of the key at each rank of each row."""
     key = f"i{bits}"
     c = _row_routine(f"sources.{key}", "ptr %chosen", "ptr %out")
-    with _each_row(c, key) as (keys, ranks, place), c.plain_loop(0, "%count") as i:
+    with _each_row(c, key) as (keys, ranks, place), c.loop(0, "%count") as i:
         rank, x = c.load(ranks, i, "i64"), c.load("%chosen", c.add(place, i), key)
         found = f"call i64 @tk.source.{key}(ptr {keys}, i64 %n, i64 {rank}, {key} {x})"
         c.store(c.let(found), "%out", c.add(place, i), "i64")
@@ -251,7 +251,7 @@ def _source(key: str) -> str:
     parameters = ["ptr %keys", "i64 %n", "i64 %rank", f"{key} %key"]
     c = FunctionWriter(f"tk.source.{key}", parameters, result="i64")
     below, equal, found = c.variable(0), c.variable(0), c.variable(0)
-    with c.plain_loop(0, "%n") as i:
+    with c.loop(0, "%n") as i:
         x = c.load("%keys", i, key)
         less, same = c.let(f"icmp ult {key} {x}, %key"), c.let(f"icmp eq {key} {x}, %key")
         c.extend(below, c.let(f"zext i1 {less} to i64"))
@@ -259,7 +259,7 @@ def _source(key: str) -> str:
         c.set(found, c.select(same, i, c.get(found)))
     c.return_if(c.compare("sle", c.get(equal), 1), c.get(found))
     left = c.variable(c.sub("%rank", c.get(below)))
-    with c.plain_loop(0, "%n") as i:
+    with c.loop(0, "%n") as i:
         hit = c.let(f"icmp eq {key} {c.load('%keys', i, key)}, %key")
         before = c.extend(left, c.let(f"sext i1 {hit} to i64"))
         c.return_if(c.let(f"and i1 {hit}, {c.compare('eq', before, 0)}"), i)

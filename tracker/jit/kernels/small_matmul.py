@@ -81,9 +81,9 @@ def _vector_rows(c: FunctionWriter, product: Product, where: tuple[str, str, str
             return c.let(f"load {row}, ptr {c.address(y, right.place(c, p, 0), text)}, {align}")
         return c.vector_of(text, [c.load(y, right.place(c, p, j), text) for j in range(n)])
 
-    with c.plain_loop(0, m) as i:
+    with c.loop(0, m) as i:
         total = c.variable("zeroinitializer", row)
-        with c.plain_loop(0, k) as p:
+        with c.loop(0, k) as p:
             number = c.load(x, left.place(c, i, p), text)
             spread = c.splat(n, text, number)
             c.set(total, c.multiply_add(spread, right_row(p), c.get(total), row))
@@ -102,21 +102,21 @@ def _integer_loops(c: FunctionWriter, product: Product, where: tuple[str, str, s
     def term(total: str, a: str, b: str) -> str:
         return c.let(f"{plus} {text} {total}, {c.let(f'{times} {text} {a}, {b}')}")
 
-    with c.plain_loop(0, m) as i:
+    with c.loop(0, m) as i:
         if n == 1 or right.transposed:  # element by element
-            with c.plain_loop(0, n) as j:
+            with c.loop(0, n) as j:
                 total = c.variable(0, text)
-                with c.plain_loop(0, k) as p:
+                with c.loop(0, k) as p:
                     a = c.load(x, left.place(c, i, p), text)
                     b = c.load(y, right.place(c, p, j), text)
                     c.set(total, term(c.get(total), a, b))
                 c.store(c.get(total), z, c.add(c.mul(i, n), j), text)
         else:  # row by row
-            with c.plain_loop(0, n) as j:
+            with c.loop(0, n) as j:
                 c.store(0, z, c.add(c.mul(i, n), j), text)
-            with c.plain_loop(0, k) as p:
+            with c.loop(0, k) as p:
                 a = c.load(x, left.place(c, i, p), text)
-                with c.plain_loop(0, n) as j:
+                with c.loop(0, n) as j:
                     b = c.load(y, right.place(c, p, j), text)
                     target = c.address(z, c.add(c.mul(i, n), j), text)
                     c.store(term(c.load(target, kind=text), a, b), target, kind=text)

@@ -83,7 +83,7 @@ def insertion_sort_text(bits: int, positions: bool = False) -> str:
     name, kept = ("places", "i64") if positions else ("values", key)
     parameters = ["ptr noalias %keys", "ptr noalias %out", "i64 %n"]
     c = FunctionWriter(f"tk.{name}.few.{key}", parameters, attributes="")
-    with c.plain_loop(0, "%n") as i:
+    with c.loop(0, "%n") as i:
         x, at = c.load("%keys", i, key), c.variable(i)
         with c.repeat() as shifting:
             c.leave_if(c.compare("eq", c.get(at), 0), shifting)
@@ -104,7 +104,7 @@ def _routine(bits: int, *, many: bool, positions: bool) -> RoutineText:
     name = f"{'places' if positions else 'values'}.{'many' if many else 'few'}.{key}"
     parameters = ["ptr %keys", "ptr %out", "ptr %room", "i64 %rows", "i64 %n"]
     c = FunctionWriter(f"tk.order.{name}", parameters)
-    with c.plain_loop(0, "%rows") as row:
+    with c.loop(0, "%rows") as row:
         at = c.mul(row, "%n")
         keys, out = c.address("%keys", at, key), c.address("%out", at, "i64" if positions else key)
         room = "ptr %room, " if many else ""
@@ -133,7 +133,7 @@ def _radix_sort_texts(bits: int, positions: bool) -> set[str]:
     nothing = [f"ptr {counts}", "i8 0", f"i64 {2048 * digits}", "i1 false"]
     c.call("void", "llvm.memset.p0.i64", nothing)
     own = c.address("%out", "%n", "i32") if positions else ""
-    with c.plain_loop(0, "%n") as i:
+    with c.loop(0, "%n") as i:
         x = c.load("%keys", i, key)
         if positions:
             c.store(c.let(f"trunc i64 {i} to i32"), own, i, "i32")
@@ -142,14 +142,14 @@ def _radix_sort_texts(bits: int, positions: bool) -> set[str]:
     source, target = c.variable("%keys", "ptr"), c.variable("%room", "ptr")
     numbers, numbers_to = c.variable(own or "null", "ptr"), c.variable("%out", "ptr")
     other = c.address("%room", "%n", key) if positions else "%out"
-    with c.plain_loop(0, digits) as d:
+    with c.loop(0, digits) as d:
         bucket, shift = c.address(counts, c.mul(d, 256), "i64"), c.mul(d, 8)
         keys, into = c.get(source), c.get(target)
         shared = c.load(bucket, digit(c.load(keys, 0, key), shift), "i64")
         with c.when(c.compare("ne", shared, "%n")):
             _add_up_counts(c, bucket)
             here, there = c.get(numbers), c.get(numbers_to)
-            with c.plain_loop(0, "%n") as i:
+            with c.loop(0, "%n") as i:
                 x = c.load(keys, i, key)
                 to = c.extend_word(bucket, digit(x, shift))
                 c.store(x, into, to, key)
@@ -175,7 +175,7 @@ def _radix_sort_texts(bits: int, positions: bool) -> set[str]:
 def _add_up_counts(c: FunctionWriter, bucket: str) -> None:
     """The first place for each digit: exclusive prefix sums of the counts."""
     total = c.variable(0)
-    with c.plain_loop(0, 256) as at:
+    with c.loop(0, 256) as at:
         count = c.load(bucket, at, "i64")
         c.store(c.extend(total, count), bucket, at, "i64")
 
@@ -185,8 +185,8 @@ def _widen_positions(c: FunctionWriter, numbers: str, behind: str) -> None:
     second: no place that is written holds one that is still to be read."""
     in_front = c.let(f"icmp eq ptr {numbers}, %out")
     last = c.sub("%n", 1)
-    with c.when(in_front), c.plain_loop(0, "%n") as step:
+    with c.when(in_front), c.loop(0, "%n") as step:
         i = c.sub(last, step)
         c.store(c.let(f"zext i32 {c.load('%out', i, 'i32')} to i64"), "%out", i, "i64")
-    with c.when(c.logical_not(in_front)), c.plain_loop(0, "%n") as i:
+    with c.when(c.logical_not(in_front)), c.loop(0, "%n") as i:
         c.store(c.let(f"zext i32 {c.load(behind, i, 'i32')} to i64"), "%out", i, "i64")

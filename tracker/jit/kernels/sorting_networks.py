@@ -138,7 +138,7 @@ class _NetworkWriter(FunctionWriter):
 
     def network_pass(self, network: Iterable[tuple[int, int]]) -> None:
         """Apply a network to each eight lines."""
-        with self.plain_loop(0, "%lines", step=_EIGHT) as start:
+        with self.loop(0, "%lines", step=_EIGHT) as start:
             cells = [self.line_cells(self.add(start, k)) for k in range(_EIGHT)]
             lines = [self.load_line(each) for each in cells]
             for i, j in network:
@@ -159,22 +159,22 @@ _MERGE_EIGHT = tuple((i, i + d) for d in (4, 2, 1) for i in range(_EIGHT) if not
 def _merge_reversed(t: _NetworkWriter) -> None:
     """Compare each two runs of %d lines: the first line of one with the last of the other."""
     both = t.mul("%d", 2)
-    with t.plain_loop(0, "%lines", step=both) as start:
+    with t.loop(0, "%lines", step=both) as start:
         end = t.add(start, both)
         past = t.sub(end, "%lines")
         first = t.select(t.compare("sgt", past, 0), past, 0)
         last = t.sub(end, 1)
-        with t.plain_loop(first, "%d") as i:
+        with t.loop(first, "%d") as i:
             t.compare_exchange(t.add(start, i), t.sub(last, i))
 
 
 def _half_cleaner(t: _NetworkWriter) -> None:
     """Compare lines that are %d apart, in each run of twice as many."""
     inside = t.sub("%lines", "%d")
-    with t.plain_loop(0, "%lines", step=t.mul("%d", 2)) as start:
+    with t.loop(0, "%lines", step=t.mul("%d", 2)) as start:
         end = t.add(start, "%d")
         last = t.select(t.compare("sgt", end, inside), inside, end)
-        with t.plain_loop(start, last) as i:
+        with t.loop(start, last) as i:
             t.compare_exchange(i, t.add(i, "%d"))
 
 
@@ -218,7 +218,7 @@ def _routine(
     results of a block, given the number of its first row.
     """
     lines, last = _padded_length(n), t.sub("%rows", t.lanes)
-    with t.plain_loop(0, "%rows", step=t.lanes) as start:
+    with t.loop(0, "%rows", step=t.lanes) as start:
         past = t.let(f"icmp ugt i64 {start}, {last}")
         first = t.select(past, last, start)
         at = t.mul(first, n)
@@ -250,10 +250,10 @@ def _each_key(
     """Apply `eight` or `one` to the keys of a block, eight columns at a time."""
     in_eights = n - n % _EIGHT if t.lanes % _EIGHT == 0 else 0
     if in_eights:
-        with t.plain_loop(0, in_eights, step=_EIGHT) as i:
+        with t.loop(0, in_eights, step=_EIGHT) as i:
             eight(t, t.add(at, i), i, n, lines)
     if in_eights < n:
-        with t.plain_loop(in_eights, n) as i:
+        with t.loop(in_eights, n) as i:
             one(t, t.add(at, i), i, n, lines)
 
 
@@ -348,7 +348,7 @@ def _store_all(t: _NetworkWriter, first: str, n: int, lines: int) -> None:
 
 def _store_ranks(t: _NetworkWriter, first: str, n: int, lines: int) -> None:
     """Store the keys at the wanted ranks of each row, which may differ between rows."""
-    with t.plain_loop(0, "%count") as i:
+    with t.loop(0, "%count") as i:
         for lane in range(t.lanes):
             row = t.add(first, lane)
             rank = t.load("%places", t.add(t.mul(row, "%apart"), i))

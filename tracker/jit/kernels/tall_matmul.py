@@ -314,7 +314,7 @@ def _join_text(product: RowProduct) -> str:
     """A function that adds up the sums of threads."""
     kind, size = memory_type(product.eqn.out.type.dtype), product.eqn.out.type.size
     c = FunctionWriter("KERNEL", ["ptr noalias %x", "ptr noalias %z"], attributes="")
-    with c.plain_loop(0, size) as i:
+    with c.loop(0, size) as i:
         total = ""
         for thread in range(product.threads):
             part = c.load("%x", c.add(i, thread * size), kind)
@@ -393,7 +393,7 @@ class _RowProductWriter:
         """z[p] = sum over r of x[r, p] y[r], added up by blocks of rows."""
         c, n = self.c, self.width
         c.cells.append(f"  %total = alloca [{self.count * n} x {self.kind}], align 64")
-        with c.plain_loop(0, self.count * n) as i:
+        with c.loop(0, self.count * n) as i:
             c.store("0.0", "%total", i)
         first, last = ("%lo", "%hi") if self.threads > 1 else ("0", str(self.rows[0]))
         step = max(1, _ROWS_PER_BLOCK * self.rows[0] // math.prod(self.rows))
@@ -408,8 +408,8 @@ class _RowProductWriter:
             start = c.address("%z", c.mul("%tid", self.count * n))
         down, across = (1, self.count) if self.form.transposed else (n, 1)
         with (
-            c.plain_loop(0, self.count) as p,
-            c.plain_loop(0, n) as j,
+            c.loop(0, self.count) as p,
+            c.loop(0, n) as j,
         ):
             number = c.load("%total", c.add(c.mul(p, n), j))
             c.store(number, start, c.add(c.mul(p, down), c.mul(j, across)))
@@ -437,8 +437,8 @@ class _RowProductWriter:
         c, n = self.c, self.width
         c.cells.append(f"  %pack = alloca [{self.count * n} x {self.kind}], align 64")
         with (
-            c.plain_loop(0, self.count) as p,
-            c.plain_loop(0, n) as j,
+            c.loop(0, self.count) as p,
+            c.loop(0, n) as j,
         ):
             number = c.load("%y", c.add(c.mul(p, self.down), c.mul(j, self.across)))
             c.store(number, "%pack", c.add(c.mul(p, n), j))
@@ -470,7 +470,7 @@ class _RowProductWriter:
         with ExitStack() as loops:
             for depth, extent in enumerate(self.rows):
                 ends = (first, last) if depth == 0 else ("0", str(extent))
-                i = loops.enter_context(c.plain_loop(*ends))
+                i = loops.enter_context(c.loop(*ends))
                 for at, strides in enumerate(moving.values()):
                     names[at] = c.address(names[at], c.mul(i, strides[depth]))
             yield tuple(names)
@@ -481,7 +481,7 @@ class _RowProductWriter:
         c = self.c
         count = c.sub(last, first)
         blocks = c.let(f"sdiv i64 {c.add(count, step - 1)}, {step}")
-        with c.plain_loop(0, blocks) as block:
+        with c.loop(0, blocks) as block:
             low = c.add(first, c.mul(block, step))
             high = c.add(low, step)
             yield low, c.select(c.compare("slt", high, last), high, last)

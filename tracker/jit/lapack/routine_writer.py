@@ -11,7 +11,7 @@ Invariant: a routine's text is the same for all processes; sizes are arguments.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 
 from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.support.structs import record
@@ -78,23 +78,11 @@ class RoutineWriter(FunctionWriter):
         self.element_type = kind.element_type
         self.zero = "zeroinitializer" if kind.is_complex else "0.0"
         self.one = self.literal("1.0")
-        self._loops = 0
         self._uses_quotient = False
 
     def text(self) -> str:
         quotient = [_quotient_text()] if self._uses_quotient else []
-        return "\n".join([super().text(), *self._plain_loops(), *quotient])
-
-    def _plain_loops(self) -> list[str]:
-        """The metadata of loops: neither vectorise nor unroll. They are short, or LAPACK does the
-        work, and such a loop compiles ten times faster."""
-        if not self._loops:
-            return []
-        return [
-            '!0 = !{!"llvm.loop.vectorize.enable", i1 false}',
-            '!1 = !{!"llvm.loop.unroll.disable"}',
-            *(f"!{i} = distinct !{{!{i}, !0, !1}}" for i in range(2, 2 + self._loops)),
-        ]
+        return "\n".join([super().text(), *quotient])
 
     def real_op(self, operation: str, a: object, b: object) -> str:
         """Arithmetic of real numbers."""
@@ -231,11 +219,6 @@ class RoutineWriter(FunctionWriter):
         return self.address(matrix, self.add(self.mul(row, lead), column))
 
     # Loops
-
-    def loop(self, first: object, last: object) -> AbstractContextManager[str]:
-        """for i in range(first, last); LLVM leaves the loop as it is."""
-        self._loops += 1
-        return self.plain_loop(first, last, f", !llvm.loop !{1 + self._loops}")
 
     @contextmanager
     def loop_down(self, first: object, last: object) -> Iterator[str]:

@@ -48,19 +48,16 @@ _LIBRARIES_PER_LINKER = 64  # making a linker takes a millisecond
 # Levels of `compile_module`; code of any computes the same numbers, to the last bit.
 OPTIMISED, KERNELS_OPTIMISED, QUICK = 3, 2, 0
 
-# Bounds on the longest basic block, in lines of IR. Measured on random straight-line arithmetic:
-# the SLP vectoriser takes 20 ms for 100 lines and 500 ms for 1,000; the standard pipeline without
-# it 1.2 ms for 100 lines (it repeats InstCombine); the optimising code generator 250 ms for 4,000
-# lines and 5 s for 20,000, the fast one 20 and 340 ms, and its code is as fast (arithmetic) or a
-# fifth slower (calls of math functions).
-MAX_SLP_BLOCK = 128
-MAX_STANDARD_BLOCK = 500
+# Bounds in lines of IR. Measured on random straight-line arithmetic: the optimising code generator
+# takes 250 ms for a block of 4,000 lines and 5 s for one of 20,000, the fast one 20 and 340 ms, and
+# its code is as fast (arithmetic) or a fifth slower (calls of math functions).
+MAX_SHORT_BLOCK = 500
+MAX_SHORT_FUNCTION = 2000  # of short blocks
 MAX_OPTIMISED_CODEGEN_BLOCK = 2000
-MAX_STANDARD_FUNCTION = 2000  # of short blocks: the standard pipeline is worse than linear
 MAX_GVN_WRITES = 8000  # stores and calls: value numbering is quadratic in these
 MAX_GVN_LOOPS = 50  # in a function: one GVN pass each, and LLVM aborts the process at 100
 MAX_LSR_BLOCK = 128  # LSR takes half of the compile time of loops over 20 arrays, and gains 2 %
-WIDE_CODEGEN = 2  # the level for vector loops; level 3 gains nothing
+_CODEGEN = 2  # LLVM's level 3 gains nothing
 LINES_PER_CALL = 4  # arithmetic lines per call, below which code is "mostly calls"
 
 _LAST_KNOWN_LLVM = 22  # the last version whose options are known
@@ -82,20 +79,17 @@ _EXTERNAL_NAME = re.compile(r"^declare [^@\n]*@([-\w.$]+)|^@([-\w.$]+) = externa
 class Pipeline:
     """How a text is compiled.
 
-    `speed_level`: LLVM's optimisation level. `slp`: vectorise straight-line code. `own_passes`: our
-    short list of passes instead of LLVM's pipeline. `codegen_level`: 0 is the fast code generator.
-    `gvn`: run global value numbering (with `own_passes`). `lsr`: run loop strength reduction.
+    `codegen_level`: 0 is the fast code generator. `optimises`: run passes on the IR. `gvn`: global
+    value numbering is among them. `lsr`: run loop strength reduction.
     """
 
-    speed_level: int
-    slp: bool
-    own_passes: bool
     codegen_level: int
+    optimises: bool = True
     gvn: bool = True
     lsr: bool = True
 
 
-_QUICK_PIPELINE = Pipeline(0, slp=False, own_passes=False, codegen_level=0)
+_QUICK_PIPELINE = Pipeline(0, optimises=False)
 
 
 @record(frozen=True)
@@ -228,7 +222,7 @@ def export_object(
         assert merged is not None
         _internalise(merged, set(public))
         merged.triple, merged.data_layout = machine.triple, str(machine.target_data)
-        _run_passes(merged, machine, Pipeline(3, True, False, 3))
+        _run_all_passes(merged, machine)
         outside = [function.name for function in merged.functions if function.is_declaration]
         return bytes(machine.emit_object(merged)), outside
 
@@ -295,54 +289,36 @@ def _link_library(
 
 
 def prepare(text: str, level: int) -> tuple[str, Pipeline]:
-    """A text with vector loops, in which sums have their final order, and its pipeline: LLVM's own
-    only for loops of unknown form."""
-    widened = widen_loops(text)
-    text = widened.text.replace(" reassoc ", " ")
+    """A text with vector loops, in which sums have their final order, and its pipeline."""
+    text = widen_loops(text).replace(" reassoc ", " ")
     if level == QUICK:
         return text, _QUICK_PIPELINE
-    if level == KERNELS_OPTIMISED:
-        text = without_optimising_drivers(text)
-    elif not widened.has_unknown_loops:
-        text = inline_bodies(text)
-    pipeline = choose_pipeline(text)
-    if widened.has_unknown_loops:
-        return text, pipeline
-    codegen = min(pipeline.codegen_level, WIDE_CODEGEN)
-    return text, replace(pipeline, speed_level=1, slp=False, own_passes=True, codegen_level=codegen)
+    text = without_optimising_drivers(text) if level == KERNELS_OPTIMISED else inline_bodies(text)
+    return text, choose_pipeline(text)
 
 
 def choose_pipeline(text: str) -> Pipeline:
-    """The pipeline for an optimised text without vector loops: ours for straight-line code."""
+    """The pipeline for an optimised text."""
     numbered = (
         text.count("  store ") + text.count("  call void @") <= MAX_GVN_WRITES
         and _max_loops(text) <= MAX_GVN_LOOPS
     )
-    longest = longest_block(text)
-    long = is_long(text)
-    straight = _PHI not in text
-    codegen = _codegen_level(text, longest, long and straight)
-    return Pipeline(
-        speed_level=3,
-        slp=not straight and longest <= MAX_SLP_BLOCK,
-        own_passes=straight or not codegen,
-        codegen_level=codegen,
-        gvn=numbered,
-        lsr=straight or not codegen or longest <= MAX_LSR_BLOCK,
-    )
+    longest, straight = longest_block(text), _PHI not in text
+    codegen = _codegen_level(text, longest, straight and is_long(text))
+    lsr = straight or not codegen or longest <= MAX_LSR_BLOCK
+    return Pipeline(codegen, gvn=numbered, lsr=lsr)
 
 
 def is_long(text: str) -> bool:
-    """Whether a text is beyond the bounds of the standard pipeline."""
-    is_block_long = longest_block(text) > MAX_STANDARD_BLOCK
-    return is_block_long or longest_function(text) > MAX_STANDARD_FUNCTION
+    """Whether a text has a long block or function."""
+    return longest_block(text) > MAX_SHORT_BLOCK or longest_function(text) > MAX_SHORT_FUNCTION
 
 
 def _codegen_level(text: str, longest: int, long: bool) -> int:
     """`long`: straight-line code beyond the bounds."""
     if longest > MAX_OPTIMISED_CODEGEN_BLOCK or (long and _is_mostly_calls(text)):
         return 0
-    return 1 if long else 3
+    return 1 if long else _CODEGEN
 
 
 def _is_mostly_calls(text: str) -> bool:
@@ -407,7 +383,7 @@ def _parse_and_optimise(text: str, pipeline: Pipeline) -> _OptimisedModule:
     started = time.perf_counter()
     machine = _target_machine(pipeline.codegen_level)
     if not pipeline.codegen_level:
-        text = rewrite_for_fast_isel(text, longest_block(text) > MAX_STANDARD_BLOCK)
+        text = rewrite_for_fast_isel(text, longest_block(text) > MAX_SHORT_BLOCK)
     try:
         module = llvm.parse_assembly(_target_header() + text)
         module.verify()
@@ -421,15 +397,17 @@ def _parse_and_optimise(text: str, pipeline: Pipeline) -> _OptimisedModule:
 
 
 def _run_passes(module: Any, machine: Any, pipeline: Pipeline) -> None:
-    options = llvm.create_pipeline_tuning_options(speed_level=pipeline.speed_level)
-    options.loop_vectorization = pipeline.speed_level >= 2
-    options.slp_vectorization = pipeline.slp
-    builder = llvm.create_pass_builder(machine, options)
-    if pipeline.own_passes and pipeline.speed_level > 0:
-        passes = _own_passes(pipeline.gvn)
-    else:
-        passes = builder.getModulePassManager()
-        passes.add_global_dead_code_eliminate_pass()  # level 0 keeps unused functions
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(0))
+    _run(_passes(pipeline), module, builder)
+
+
+def _run_all_passes(module: Any, machine: Any) -> None:
+    """Run LLVM's own pipeline: it gains a few percent, in ten times the time."""
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(3))
+    _run(builder.getModulePassManager(), module, builder)
+
+
+def _run(passes: Any, module: Any, builder: Any) -> None:
     try:
         passes.run(module, builder)
     finally:  # llvmlite's class does not: one base hides the other's method
@@ -437,23 +415,22 @@ def _run_passes(module: Any, machine: Any, pipeline: Pipeline) -> None:
         passes.detach()
 
 
-def _own_passes(gvn: bool) -> Any:
-    """Passes for straight-line code, each once: a third of the time of LLVM's pipeline for the
-    smallest function, a ninth for 700 lines.
+def _passes(pipeline: Pipeline) -> Any:
+    """Passes, each once, after our own passes on our IR and our vector code for loops.
 
-    Not InstCombine: it looks six levels up from every instruction, 7 us each, and finds little
-    after our own passes on the IR. Not dead store elimination: where arrays are written in place it
-    takes longer than all other passes. GVN is worth a quarter of the run time, and costs 0.5 s at
-    MAX_GVN_WRITES.
+    Not InstCombine: it looks six levels up from every instruction, 7 us each, and finds little. Not
+    dead store elimination: where arrays are written in place it takes longer than all other passes.
+    GVN is worth a quarter of the run time, and costs 0.5 s at MAX_GVN_WRITES.
     """
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_global_dead_code_eliminate_pass()
-    passes.add_sroa_pass()
-    passes.add_simplify_cfg_pass()
-    if gvn:
-        passes.add_new_gvn_pass()
-    passes.add_aggressive_dce_pass()
+    if pipeline.optimises:
+        passes.add_sroa_pass()
+        passes.add_simplify_cfg_pass()
+        if pipeline.gvn:
+            passes.add_new_gvn_pass()
+        passes.add_aggressive_dce_pass()
     return passes
 
 

@@ -169,10 +169,8 @@ class FunctionWriter(TextWriter):
     # Control
 
     @contextmanager
-    def plain_loop(
-        self, first: object, last: object, how: str = "", *, step: object = 1
-    ) -> Iterator[str]:
-        """for i in range(first, last, step); `how`: metadata for LLVM's optimiser."""
+    def loop(self, first: object, last: object, *, step: object = 1) -> Iterator[str]:
+        """for i in range(first, last, step)."""
         tag = self.fresh_number()
         some = self.compare("slt", first, last)
         self.lines += [
@@ -188,7 +186,7 @@ class FunctionWriter(TextWriter):
             f"latch{tag}:",
             f"  %n{tag} = add nsw i64 %i{tag}, {step}",
             f"  %c{tag} = icmp slt i64 %n{tag}, {last}",
-            f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}{how}",
+            f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}",
             f"done{tag}:",
         ]
 
@@ -199,7 +197,7 @@ class FunctionWriter(TextWriter):
         """Loops over a stack of this shape; yields the addresses in each step. `strides`: pointers,
         and their distances along each axis."""
         with ExitStack() as loops:
-            index = [loops.enter_context(self.plain_loop(0, extent)) for extent in shape]
+            index = [loops.enter_context(self.loop(0, extent)) for extent in shape]
             moved = []
             for pointer, steps in strides.items():
                 flat: object = 0

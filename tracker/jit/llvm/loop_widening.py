@@ -1,8 +1,8 @@
 """Vector code for the innermost loops of a text, written before LLVM sees it.
 
 LLVM vectorises loops only at the end of its standard pipeline, which takes 200 to 500 us for a line
-of text; the passes that explicit vector code needs take a fifth. The order in which lanes are added
-up is that of the text.
+of text and is not run; the passes that explicit vector code needs take a fifth. The order in which
+lanes are added up is that of the text.
 
 `widen_loops` looks for the loops that `codegen/loop_nest.py` and `function_writer.py` write (blocks
 `preN`, `loopN`, `latchN`, `doneN`) whose body has no branch. Each becomes a loop over as many
@@ -55,33 +55,21 @@ _LOOP_END = re.compile(
     r"  (?P<more>%\S+) = icmp (?P<relation>[us]lt) i64 (?P=next), (?P<last>\S+)\n"
     r"  br i1 (?P=more), label %loop(?P=tag), label %done(?P=tag)[^\n]*\ndone(?P=tag):\n"
 )
-_LOADED = re.compile(r"= load \w+, ptr (%[\w.]+)")
 _NOALIAS = re.compile(r"ptr noalias (%\w+)")
 _ALLOCA = re.compile(r"^  (%\S+) = alloca ", re.MULTILINE)
 
 
-@record(frozen=True)
-class WidenedText:
-    """A text with vector loops; `has_unknown_loops`: whether it has loops of another form."""
-
-    text: str
-    has_unknown_loops: bool
-
-
-def widen_loops(text: str) -> WidenedText:
+def widen_loops(text: str) -> str:
     """The text with vector code for its innermost loops, where possible."""
     functions = {match[1]: match for match in _FUNCTION.finditer(text)}
     module = VectorModule({name: match[0] for name, match in functions.items()})
-    parts, at, has_unknown = [], 0, False
+    parts: list[str] = []
+    at = 0
     for match in functions.values():
-        parts.append(text[at : match.start()])
+        parts += text[at : match.start()], _widen_function(match[0], module)
         at = match.end()
-        function, is_known = _widen_function(match[0], module)
-        has_unknown |= not is_known
-        parts.append(function)
     parts.append(text[at:])
-    whole = "".join([*module.declarations(text), *parts, *module.wide_functions.values()])
-    return WidenedText(whole, has_unknown)
+    return "".join([*module.declarations(text), *parts, *module.wide_functions.values()])
 
 
 @record(frozen=True)
@@ -149,22 +137,21 @@ def _parse(text: str) -> _Items:
     return items
 
 
-def _widen_function(text: str, module: VectorModule) -> tuple[str, bool]:
-    """A function with vector loops, and whether LLVM need not look for others."""
-    if is_driver(text) or (" phi " not in text and "\nloop" not in text):
-        return text, True
-    cells = frozenset(_ALLOCA.findall(text))
+def _widen_function(text: str, module: VectorModule) -> str:
+    """A function with vector loops."""
+    if is_driver(text) or " phi " not in text:
+        return text
     try:
         items = _parse(text)
     except LeaveScalar:
-        items = []
+        return text
     if not any(isinstance(item, _Loop) for item in items):
-        return text, cells.issuperset(_LOADED.findall(text))
+        return text
     module.alone = frozenset(_NOALIAS.findall(text.split("\n", 1)[0]))
-    writer = _FunctionWriter(cells, module)
+    writer = _FunctionWriter(frozenset(_ALLOCA.findall(text)), module)
     writer.write(items)
     head, rest = "".join(writer.parts).split("{\n", 1)
-    return "{\n".join([head, "".join(writer.new_cells) + rest]), True
+    return "{\n".join([head, "".join(writer.new_cells) + rest])
 
 
 class _FunctionWriter:

@@ -40,7 +40,7 @@ _RECOMPUTE_LIMIT_IN_CACHE = 7  # for values that stay in the cache, where stores
 _CACHED_SIZE = 1 << 14  # elements of such a value
 _MAX_SHARED_DISTANCE = 4  # operations between an expression and its shared operand
 _MAX_WEIGHT = 180  # operations of one kernel; beyond, a new one begins
-# lines of one kernel; much longer ones are not vectorised (`jit/llvm/engine.py`)
+# lines of one kernel; longer ones have slow code (`jit/llvm/engine.py`)
 _MAX_LINES = 2000
 _MAX_WEIGHT_UNCACHED = 600  # where stores between two kernels would leave the cache
 
