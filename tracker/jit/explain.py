@@ -12,8 +12,8 @@ from tracker.jit.guards.captured_leaves import leaf_labels
 from tracker.jit.pipeline.link import CompiledTrace, LinkedProgram
 from tracker.jit.pipeline.partition import Segment, partition
 from tracker.jit.runtime import blas
-from tracker.jit.schedule.loop_fusion import KernelTraffic, format_space, memory_traffic
 from tracker.jit.schedule.plan_data import ControlFlow, Kernel, Plan
+from tracker.jit.schedule.reduction_fusion import KernelTraffic, format_space, memory_traffic
 from tracker.support.shown_text import ShownText
 
 

@@ -1,8 +1,8 @@
 """Planning: one pass over the equations of a function that assigns locations and makes kernels.
 
 Kernels are found by (space, level): all values of one shape that are ready at one level share one
-loop nest. `placement.py` stores and copies values, `cost.py` decides when to store, and
-`inplace.py` plans updates in place. Start at `Planner.plan_step`.
+loop nest (`elementwise_fusion.py`). `placement.py` stores and copies values, and `inplace.py` plans
+updates in place. Start at `Planner.plan_step`.
 
 Invariants: levels never decrease along uses, so the order of levels is a legal schedule; planning
 is linear in the number of equations (a cheap expression is inlined, an expensive one is stored).
@@ -42,33 +42,33 @@ from tracker.ir.lowering import (
 )
 from tracker.ir.passes.loop_limits import MAX_REGISTER_ELEMENTS
 from tracker.ir.types import Bundle
-from tracker.jit.schedule.affine import loop_index, view_index
 from tracker.jit.schedule.cost import (
-    SLOW_OPS_LIMIT,
     CostModel,
     is_math,
-    is_slow,
     sliced_by_products,
-    view_cost,
+)
+from tracker.jit.schedule.elementwise_fusion import (
+    fuse_map,
+    fuse_reduction_input,
+    fuse_view,
+    strided_alias,
 )
 from tracker.jit.schedule.inplace import InPlaceBuffers
-from tracker.jit.schedule.loop_fusion import fuse_reductions
-from tracker.jit.schedule.placement import MATH_COST, Placement
+from tracker.jit.schedule.placement import Placement
 from tracker.jit.schedule.plan_data import (
     UNROLL_LIMIT,
     Buffer,
     ControlFlow,
     Expression,
-    InMemory,
     Kernel,
     Location,
     Plan,
     Store,
     Unrolled,
     UnrollLimits,
-    affine_location,
     buffer_location,
 )
+from tracker.jit.schedule.reduction_fusion import fuse_reductions
 from tracker.jit.schedule.scan import plan_scan, reversed_scans
 from tracker.jit.schedule.steps import StepPlanners
 from tracker.ops.shape.memory_order import MemoryOrder, c_strides
@@ -80,8 +80,6 @@ _BODY_LIMIT = (
     16  # elements; unroll limit in a loop's body, which should stay in the instruction cache
 )
 _MAX_UNROLLED_IN_BODY = 500  # elements of all unrolled values of a body, or of the code around it
-_MATH_WEIGHT = 30  # weight of a transcendental function: its code is long
-_LINES_PER_OPERATION = 6  # lines of code per operation, address computations included
 
 
 def make_plan(
@@ -204,15 +202,15 @@ class Planner(Placement):
         elif isinstance(lower, Compact):
             self._plan_compact(eqn)
         elif isinstance(lower, Reduce) and not (is_small and all(map(self.is_unrolled, operands))):
-            self._plan_reduction(eqn, operands[0])
+            fuse_reduction_input(self, eqn, operands[0])
         elif isinstance(lower, Scan) and not is_small:
             plan_scan(self, eqn, self.reversed_scans)
         elif is_small:
             self._plan_unrolled(eqn, operands)
         elif isinstance(lower, View):
-            self._plan_view(eqn, operands)
+            fuse_view(self, eqn, operands)
         else:
-            self._plan_map(eqn, operands)
+            fuse_map(self, eqn, operands)
 
     def add_unrolled(self, eqn: Eqn, level: int) -> None:
         """Compute an equation in registers, at a level."""
@@ -230,107 +228,6 @@ class Planner(Placement):
                 level = max(level, self.store(o))
         self.add_unrolled(eqn, level)
 
-    def _plan_map(self, eqn: Eqn, operands: list[Var]) -> None:
-        space = eqn.out.type.shape
-        level = 0
-        same: list[tuple[Var, Expression]] = []  # operands of the same shape
-        for o in operands:
-            location = self.locations[o]
-            if self.cost.exceeds_math_depth(o, eqn):
-                level = max(level, self.store(o))
-            elif isinstance(location, Expression) and o.type.shape == space:
-                same.append((o, location))
-                level = max(level, location.kernel.level)
-            elif self.cost.repeats_slow_op(o, eqn):
-                level = max(level, self.store(o))
-            else:
-                level = max(level, self.available_level(o))
-        kernel = self.kernel_with_room(space, level)
-        crowded, level = kernel.level > level, kernel.level
-        math = is_math(eqn)
-        cost = MATH_COST if math else 1
-        kernel.weight += _MATH_WEIGHT if math else 1
-        for o, expression in same:
-            if expression.kernel.level < level and expression.buffer is None:
-                limit = self.recompute_limit_of(o)
-                limit = min(limit, MATH_COST - 1) if crowded else limit
-                if self.cost.recompute_cost(o, level, limit) > limit:
-                    self.store(o)
-        shared = 0  # cost of members that the kernel computes anyway
-        for o in operands:
-            location = self.locations[o]
-            if isinstance(location, Expression):
-                if location.kernel is kernel:
-                    shared += location.cost
-                elif location.buffer is None:
-                    cost += self.cost.recompute_cost(o, level, location.cost)
-        self.cost.slow_ops[eqn.out] += is_slow(eqn)
-        lines = _LINES_PER_OPERATION
-        kernel.lines += _MATH_WEIGHT + lines * (cost - MATH_COST) if math else lines * cost
-        kernel.work += cost
-        self._add_expression(eqn, kernel, cost + shared, operands)
-
-    def _add_expression(self, eqn: Eqn, kernel: Kernel, cost: int, operands: list[Var]) -> None:
-        kernel.members.append(eqn)
-        counts = [self.cost.slow_ops[o] for o in operands if self.locations[o].buffer is None]
-        self.cost.slow_ops[eqn.out] += min(sum(counts), SLOW_OPS_LIMIT)
-        depth = max(map(self.cost.math_depth, operands), default=0) + is_math(eqn)
-        self.locations[eqn.out] = Expression(kernel, kernel.level, cost, depth)
-
-    def _plan_view(self, eqn: Eqn, operands: list[Var]) -> None:
-        for o in operands:
-            if self.cost.repeats_slow_op(o, eqn):
-                self.store(o)
-        if len(eqn.operands) == 1 and operands and eqn.out not in self.row_operands:
-            alias = self._view_alias(eqn, operands[0])
-            if alias is not None:
-                self.locations[eqn.out] = alias
-                return
-        level = 0
-        cost = view_cost(eqn)
-        for o in operands:
-            level = max(level, self.available_level(o))
-            location = self.locations[o]
-            if isinstance(location, Expression) and location.buffer is None:
-                cost += location.cost
-        kernel = self.kernel_at(eqn.out.type.shape, level)
-        kernel.lines += _LINES_PER_OPERATION * cost
-        kernel.work += cost
-        self._add_expression(eqn, kernel, cost, operands)
-
-    def _view_alias(self, eqn: Eqn, o: Var) -> Location | None:
-        """The view as strides over the memory of its operand, or of a copy of it. A reshape that
-        merges or splits axes needs contiguous memory: else each index needs a division."""
-        needs_division = _is_reshape(eqn) and not _changes_unit_axes_only(eqn)
-        if isinstance(self.locations[o], Expression) and needs_division:
-            self.store(o)
-        alias = self._strided_alias(eqn, o)
-        if alias is None and isinstance(self.locations[o], InMemory) and needs_division:
-            copy = self.copied(o)
-            assert copy.buffer is not None
-            return InMemory(copy.ready, copy.buffer, c_strides(eqn.out.type.shape), copy.start)
-        return alias
-
-    def _strided_alias(self, eqn: Eqn, o: Var) -> Location | None:
-        """The view as strides over the same memory, where strides can express it."""
-        location = self.locations[o]
-        if location.buffer is None or not o.type.shape:  # a scalar has no memory
-            return None
-        shape = eqn.out.type.shape
-        if _is_reshape(eqn) and location.strides == c_strides(o.type.shape):
-            return InMemory(location.ready, location.buffer, c_strides(shape), location.start)
-        index = view_index(eqn, loop_index(shape), shape)
-        return None if index is None else affine_location(location, index, len(shape))
-
-    def _plan_reduction(self, eqn: Eqn, o: Var) -> None:
-        location = self.locations[o]
-        if isinstance(location, Expression):
-            kernel = location.kernel
-        else:
-            kernel = self.kernel_at(o.type.shape, location.ready)
-        kernel.reductions.append(eqn)
-        self.allocate(eqn.out, kernel.level + 1, self.strides_of(eqn.out))
-
     def locate_factor(self, o: Var, operands: list[Var]) -> None:
         """Have the factor of a product in memory. A view of a stored value, of the other factor, or
         of a value that products read often is read in place: BLAS takes its strides, and recognises
@@ -343,7 +240,7 @@ class Planner(Placement):
         if isinstance(eqn.op.lower, View) and isinstance(base, Var) and location.buffer is None:
             if base in operands or base in self.sliced_bases:
                 self.locate_factor(base, operands)
-            alias = self._strided_alias(eqn, base)
+            alias = strided_alias(self, eqn, base)
             if alias is not None:
                 self.locations[o] = alias
                 return
@@ -465,14 +362,3 @@ class Planner(Placement):
                 if isinstance(eqn.op.lower, Map):
                     live.update(eqn.operands)
         return members[::-1]
-
-
-def _is_reshape(eqn: Eqn) -> bool:
-    """Whether a view keeps the C order of all elements."""
-    return set(eqn.params) == {"shape"} and eqn.out.type.size == eqn.operands[0].type.size
-
-
-def _changes_unit_axes_only(eqn: Eqn) -> bool:
-    """Whether only axes of extent 1 come or go, so that indices map without division."""
-    extents = [n for n in eqn.operands[0].type.shape if n != 1]
-    return extents == [n for n in eqn.out.type.shape if n != 1]

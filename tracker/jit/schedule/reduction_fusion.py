@@ -1,7 +1,6 @@
 """Loop fusion of reductions, and the memory traffic of each kernel.
 
-Elementwise loops over one space are fused before that, while they are planned: `Planner` in
-`plan.py` puts an equation into a kernel that exists, if `cost.py` finds that cheaper.
+Elementwise loops over one space are fused before that (`elementwise_fusion.py`).
 
 A loss like `sum((x[1:] - x[:-1])**2)` is reduced over n - 1 points; its gradient is stored at n
 points and needs the same differences. `fuse_reductions` moves the reduction into the larger loop
