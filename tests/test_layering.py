@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent / "tracker"
 # Each floor is a set of rooms (folders, or files at the top). A room imports only rooms of the
 # floors before its own, and itself: the longest name that begins a module's name is its room.
 FLOORS = [
+    {"tracker.user_frames"},
     {"tracker.errors"},
     {"tracker.support"},
     {"tracker.config", "tracker.tree"},
@@ -143,7 +144,6 @@ def test_late_imports_are_only_those_that_spare_others_the_time():
         "tracker",
         "tracker.control.step_runner",
         "tracker.random.draw_ops",
-        "tracker.errors",  # where libraries are: asked when a class is first looked at
         "tracker.jit.runtime.blas",  # another process is asked about a library that somebody names
         "tracker.jit.api",
         "tracker.jit.dispatch.jitted",

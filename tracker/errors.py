@@ -2,27 +2,16 @@
 
 Every error class is also the built-in error that a caller would catch. A message has three parts:
 what happened (shapes, dtypes), what to write instead, and where: the file and line of the innermost
-frame outside of installed packages and the standard library.
-
-Invariant: this file imports nothing of the package.
+frame outside of installed packages and the standard library (`user_frames.py`).
 """
 
 from __future__ import annotations
 
-import functools
-import os
-import re
-import sys
 import warnings
 from collections.abc import Callable
-from types import CodeType, FrameType
 from typing import Any
 
-import numpy as np
-
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
-_INTERNAL_PREFIXES = (_HERE, _NUMPY, "<__array_function__")
+from tracker.user_frames import user_frame, user_line
 
 
 class TrackerError(Exception):
@@ -111,20 +100,6 @@ EVALUATION_ERRORS = (
 )
 
 
-def user_frame(depth: int = 1) -> FrameType | None:
-    """The innermost frame that belongs to neither this package nor NumPy nor SciPy."""
-    frame: FrameType | None = sys._getframe(depth)
-    while frame is not None:
-        code = frame.f_code
-        internal = _IS_INTERNAL.get(code.co_filename)
-        if internal is None:
-            internal = is_internal(code)
-        if not internal:
-            return frame
-        frame = frame.f_back
-    return None
-
-
 def warn(text: str, category: type[Warning]) -> None:
     """Warn at the user's line, where the user's own filters and registry apply."""
     frame = user_frame(2)
@@ -139,72 +114,6 @@ def warn(text: str, category: type[Warning]) -> None:
         frame.f_globals.get("__name__"),
         frame.f_globals.setdefault("__warningregistry__", {}),
     )
-
-
-_IS_INTERNAL: dict[str, bool] = {}  # by file
-
-
-def is_internal(code: CodeType) -> bool:
-    """Whether code belongs to this package, NumPy, SciPy, pandas or xarray. Tracing calls this for
-    every frame of every op; the table is keyed by file, since a code object computes its hash each
-    time."""
-    file = code.co_filename
-    known = _IS_INTERNAL.get(file)
-    if known is None:
-        if len(_IS_INTERNAL) > 10_000:
-            _IS_INTERNAL.clear()
-        known = _IS_INTERNAL[file] = file.startswith(_INTERNAL_PREFIXES) or _is_of_package(file)
-    return known
-
-
-def _is_of_package(file: str) -> bool:
-    """Whether a file belongs to a package that calls tracked values' methods, if it is imported."""
-    found = (getattr(sys.modules.get(name), "__file__", None) for name in _CALLING_PACKAGES)
-    folders = (os.path.dirname(os.path.abspath(path)) + os.sep for path in found if path)
-    return file.startswith(tuple(folders))
-
-
-_CALLING_PACKAGES = ("scipy", "pandas", "xarray")
-
-
-INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")  # the user's or the system's
-
-
-@functools.lru_cache(maxsize=4096)
-def is_library_file(path: str) -> bool:
-    """Whether a file belongs to the standard library or an installed package."""
-    return path.startswith(_LIBRARIES) or INSTALLED.search(path) is not None
-
-
-_STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
-_LIBRARIES = ("<frozen", "<string>", "<__array_function__", _STANDARD_LIBRARY)
-
-
-def user_call() -> tuple[FrameType | None, list[FrameType]]:
-    """The innermost frame of the user's own code, and the frames of other libraries that it has
-    called, outermost first. Where all code is installed, the user is who called NumPy or this
-    package."""
-    called: list[FrameType] = []
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not is_internal(frame.f_code) and (file == "<string>" or not is_library_file(file)):
-            return frame, called[::-1]
-        if not file.startswith(_HERE):
-            called.append(frame)
-        frame = frame.f_back
-    return user_frame(2), []
-
-
-def user_line() -> str:
-    """`file:line` of the user's code that is running, or `<unknown>`."""
-    frame, _ = user_call()
-    return "<unknown>" if frame is None else line_of(frame)
-
-
-def line_of(frame: FrameType) -> str:
-    """`file:line` of what a frame is executing."""
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def message(what: str, instead: str = "", where: str | None = None) -> str:

@@ -24,7 +24,6 @@ from tracker.errors import (
     NotScalarError,
     NotTrackedError,
     UnsupportedError,
-    is_internal,
     message,
 )
 from tracker.ops.indexing.inplace import invalidate_views
@@ -35,6 +34,7 @@ from tracker.tape.record import apply, value_of
 from tracker.tape.tracer import check_write, current_tracer
 from tracker.tape.tracked import ParamState, Tracked, new_param
 from tracker.tape.value import Value, leaf
+from tracker.user_frames import is_internal
 
 if TYPE_CHECKING:
     from tracker.support.type_variables import T

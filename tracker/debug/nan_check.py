@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from tracker.autodiff.leaves import plain_data
-from tracker.errors import NonFiniteError, message, user_line
+from tracker.errors import NonFiniteError, message
 from tracker.jit import in_python
 from tracker.support.weakrefs import WeakIdentityDict
 from tracker.tape.observers import RecordingObserver
 from tracker.tape.value import Value
+from tracker.user_frames import user_line
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import ConversionError, message, user_line
+from tracker.errors import ConversionError, message
 from tracker.ir.op import METHODS
 from tracker.ops.shape.create import copy_, identity
 from tracker.support.library_hooks import when_imported, wrap_method
@@ -22,6 +22,7 @@ from tracker.tape.labels import FRAME_METHODS, is_frame
 from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import apply, aval_of, value_of
 from tracker.tape.tracked import Tracked, check_is_array
+from tracker.user_frames import user_line
 
 
 def _if_tracked(instead: Callable[..., Any]) -> Callable[[Any], Any]:

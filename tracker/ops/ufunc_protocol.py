@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from tracker.errors import UnsupportedError, message, user_frame
+from tracker.errors import UnsupportedError, message
 from tracker.ir.op import NUMPY, UFUNCS, Op
 from tracker.ops.along_axis.cumulative import running_maximum, running_minimum
 from tracker.ops.declare.arguments import NO_VALUE, as_array, as_strong_array, refuse_keywords
@@ -29,6 +29,7 @@ from tracker.ops.shape.shape import in_memory_order
 from tracker.tape.conversions import plain_integers
 from tracker.tape.record import apply, aval_of
 from tracker.tape.tracked import Tracked, set_ufunc_protocol
+from tracker.user_frames import user_frame
 
 _MADE_BY_FROMPYFUNC = " (vectorized)"
 _PYTHON_NUMBERS = (float, int, complex, bool)

@@ -11,7 +11,7 @@ import sys
 import weakref
 from typing import Any
 
-from tracker.errors import is_library_file
+from tracker.user_frames import is_library_file
 
 Packages = frozenset[str]
 NAMESPACES: dict[int, weakref.ref[Any]] = {}  # by the id of their dict: those in use

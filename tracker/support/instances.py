@@ -15,8 +15,8 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from tracker.errors import is_library_file
 from tracker.support.weakrefs import WeakIdentityDict
+from tracker.user_frames import is_library_file
 
 _NAMESPACES = {("types", "SimpleNamespace"), ("argparse", "Namespace")}
 _USER_CLASSES: WeakIdentityDict[bool] = WeakIdentityDict()

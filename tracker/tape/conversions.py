@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tracker import tree
-from tracker.errors import ConversionError, line_of, message, user_call, user_line
+from tracker.errors import ConversionError, message
 from tracker.ir.op import NUMPY
 from tracker.support.call_names import STORING, Call, running_call
 from tracker.support.cpython import hide_items
@@ -41,6 +41,7 @@ from tracker.tape.record import aval_of, data_of, holds_tracked, value_of
 from tracker.tape.tracer import current_tracer, record_error
 from tracker.tape.tracked import Tracked, install, install_property, numpy_class_name
 from tracker.tape.value import is_constant
+from tracker.user_frames import line_of, user_call, user_line
 
 _Converted = TypeVar("_Converted")
 _NUMPY_TESTING = os.sep + os.path.join("numpy", "testing", "")

@@ -28,13 +28,14 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import message, user_frame, user_line
+from tracker.errors import message
 from tracker.ir.op import NUMPY
 from tracker.tape.observers import is_deriving
 from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import value_of
 from tracker.tape.tracer import Tracer, UnsupportedInBody, current_tracer
 from tracker.tape.value import CLOSED, Value, history_of
+from tracker.user_frames import user_frame, user_line
 
 NO_ESCAPE: Any = object()
 

@@ -26,8 +26,6 @@ from tracker.errors import (
     TrackerError,
     UnsupportedError,
     message,
-    user_frame,
-    user_line,
 )
 from tracker.ir.op import Op
 from tracker.ir.types import type_of
@@ -38,6 +36,7 @@ from tracker.tape.lazy import LARGE, LazyScheduler
 from tracker.tape.liveness import dead_values
 from tracker.tape.observers import observers, thread_state
 from tracker.tape.value import CLOSED, NO_PARAMS, Value, is_constant, is_lazy, new_epoch
+from tracker.user_frames import user_frame, user_line
 
 _ndarray = np.ndarray
 

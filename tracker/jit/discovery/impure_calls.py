@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
-from tracker.errors import is_internal, is_library_file, message
+from tracker.errors import message
 from tracker.jit.discovery.bytecode import Names, instructions, is_called
 from tracker.jit.discovery.purity_table import (
     IMPURE_METHOD_NAMES,
@@ -40,6 +40,7 @@ from tracker.jit.discovery.purity_table import (
 )
 from tracker.jit.discovery.user_code import INTERNAL_PACKAGES, UserCode
 from tracker.jit.guards.class_guard import is_c_class
+from tracker.user_frames import is_internal, is_library_file
 
 PROFILER_IN_USE = "another profile function is set (sys.setprofile), and its calls must be watched"
 _PUBLIC_MODULES = ("builtins", "os", "os.path", "threading", "numpy")

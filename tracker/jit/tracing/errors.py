@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dis
 
-from tracker.errors import is_internal, is_library_file, message
+from tracker.errors import message
+from tracker.user_frames import is_internal, is_library_file
 
 _CYTHON_FILES = ("<stringsource>", "stringsource")  # dispatch of fused types
 

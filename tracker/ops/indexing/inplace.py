@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tracker.errors import UnsupportedError, is_internal, message
+from tracker.errors import UnsupportedError, message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.ops.declare.arguments import as_array, as_strong_array, refuse_keywords
 from tracker.ops.declare.casting import cast_error, cast_for_store, cast_to_out, is_plain_target
@@ -48,6 +48,7 @@ from tracker.tape.tracked import (
     register_view,
 )
 from tracker.tape.value import Value
+from tracker.user_frames import is_internal
 
 
 class ArrayView:
