@@ -34,9 +34,10 @@ from tracker.support.pickling import bound_by, made_by
 from tracker.support.shown_text import named_after
 from tracker.support.type_variables import G, P, R
 from tracker.tape.observers import RunningDerivative, is_tracing
-from tracker.tape.record import speculate_bool, value_of, wrap
+from tracker.tape.record import value_of, wrap
 from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import Value
+from tracker.tape.value_guards import speculate_bool
 
 if TYPE_CHECKING:
     from tracker.support.type_variables import A, B, C, FloatArray, NumberList, T

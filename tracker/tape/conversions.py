@@ -1,7 +1,7 @@
 """Conversions of tracked values to Python and plain NumPy: `bool`, `int`, `float`, `round`, `hash`,
 `np.asarray`, ...
 
-Each either lets a trace know (`escape.guard_value`) or goes through `escape.escape_as_plain`.
+Each either lets a trace know (`value_guards.py`) or goes through `escape.escape_as_plain`.
 `guarded_data` and `plain_integers` are for arguments without a derivative: tolerances, counts.
 
 Invariant: a conversion that would lose a gradient raises; the message names the call that was made,
@@ -31,7 +31,6 @@ from tracker.tape.escape import (
     NO_ESCAPE,
     escape_as_plain,
     export_array,
-    guard_value,
     is_arange_length,
     is_inspected,
 )
@@ -41,6 +40,7 @@ from tracker.tape.record import aval_of, data_of, holds_tracked, value_of
 from tracker.tape.tracer import current_tracer, record_error
 from tracker.tape.tracked import Tracked, install, install_property, numpy_class_name
 from tracker.tape.value import is_constant
+from tracker.tape.value_guards import guard_value
 from tracker.user_frames import line_of, user_call, user_line
 
 _Converted = TypeVar("_Converted")

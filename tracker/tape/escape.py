@@ -9,8 +9,8 @@ without a rule. What happens depends on what it was computed from:
                             Python (only while no derivative is running)
     a differentiated leaf   ConversionError, with the fix
 
-`escape_as_plain` decides; `guard_value` notes a conversion (`bool`, `int`, ...) that the trace can
-check; `export_array` gives out a read-only array; `escape_as_text` handles formatting.
+`escape_as_plain` decides; `export_array` gives out a read-only array; `escape_as_text` handles
+formatting. (A conversion that the trace can check, such as `bool`, is guarded: `value_guards.py`.)
 
 Invariant: nothing that a derivative follows becomes plain.
 """
@@ -29,12 +29,12 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import message
-from tracker.ir.op import NUMPY
 from tracker.tape.observers import is_deriving
 from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import value_of
 from tracker.tape.tracer import Tracer, UnsupportedInBody, current_tracer
 from tracker.tape.value import CLOSED, Value, history_of
+from tracker.tape.value_guards import guard_array
 from tracker.user_frames import user_frame, user_line
 
 NO_ESCAPE: Any = object()
@@ -53,20 +53,10 @@ def escape_as_plain(tracked: Any, reason: Callable[[], str]) -> Any:
     if origin is Origin.ARGUMENT and not is_deriving():
         tracer.abort(reason())
     elif origin is Origin.CAPTURES:
-        _guard_by_value(tracked, value, tracer)
+        guard_array(tracked, value, tracer)
     else:
         return NO_ESCAPE
     return value.data
-
-
-def guard_value(tracked: Any, kind: str) -> None:
-    """Python is about to depend on `kind` of a value: the trace guards it."""
-    tracer = current_tracer()
-    if tracer is not None and resolve_placeholder(tracked) is tracked:
-        value = value_of(tracked)
-        tracer.add_guard(value, kind)
-        if kind == "hash" and tracked.dtype.kind == "f" and value.data == 0:
-            bool(np.signbit(tracked))  # 0.0 and -0.0 are equal, but behave differently
 
 
 def export_array(tracked: Any, dtype: Any, copy: bool | None) -> Any:
@@ -148,7 +138,7 @@ def escape_as_text(tracked: Any) -> bool:
     if tracer.is_body_trace:
         raise UnsupportedInBody("the body makes text of a value")
     if np.asarray(value.data).dtype.kind in "biu" or origin is Origin.CAPTURES:
-        _guard_by_value(tracked, value, tracer)
+        guard_array(tracked, value, tracer)
     else:
         tracer.abort(
             message(
@@ -176,24 +166,6 @@ def _origin_of(root: Value, tracer: Tracer) -> Origin:
         elif value.op is None or (value.op is not CLOSED and value.op.name == "identity"):
             return Origin.LEAF
     return found
-
-
-def _guard_by_value(tracked: Any, value: Value, tracer: Tracer) -> None:
-    """Guard that a value is what it is now."""
-    if value in tracer.guards.by_value or tracer.abort_reason:
-        return
-    tracer.guards.by_value.add(value)
-    known = np.array(value.data)
-    same = tracked == known[()]
-    if known.dtype.kind in "fc":
-        if np.isnan(known).any():
-            same = same | ((tracked != tracked) & np.isnan(known)[()])
-        for part in (np.real, np.imag) if known.dtype.kind == "c" else (np.real,):
-            zero = part(known) == 0
-            if zero.any():  # 0.0 and -0.0 are equal, but differ
-                signs = np.signbit(part(tracked)) == np.signbit(part(known))[()]
-                same = same & (signs | ~zero[()])
-    tracer.add_guard(value_of(NUMPY[np.all](same)), "bool")
 
 
 def call_on_plain(

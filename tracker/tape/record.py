@@ -319,18 +319,6 @@ def holds_tracked(x: Any) -> bool:
     return type(x) is _Tracked
 
 
-def speculate_bool(x: Any, expected: bool) -> bool:
-    """`bool(x)`; in a trace, if `x` is lazy, `expected`, under a guard that is checked before
-    anything reads lazy numbers."""
-    tracer = current_tracer()
-    if tracer is None or tracer.scheduler is None or not has_lazy_data(x):
-        return bool(x)
-    value = value_of(x)
-    tracer.add_guard(value, "bool", expected)
-    tracer.scheduler.speculate(value, expected)
-    return expected
-
-
 def alias_to_primal(value: Value, original: Any) -> Any:
     """A tracked array for `value`, which was recorded without `apply` and has the data of
     `original` (tracked or plain): traces use the original, derivatives the value."""

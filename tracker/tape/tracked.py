@@ -27,7 +27,7 @@ import numpy as np
 from tracker.errors import ConversionError, MissingAttributeError, UnsupportedError, message
 from tracker.ir.op import METHODS, NUMPY, UFUNCS
 from tracker.support.numpy_version import version_of
-from tracker.tape.escape import NO_ESCAPE, call_on_plain, escape_as_text, guard_value
+from tracker.tape.escape import NO_ESCAPE, call_on_plain, escape_as_text
 from tracker.tape.labels import FRAME_METHODS, LABELS
 from tracker.tape.observers import observers
 from tracker.tape.placeholders import (
@@ -47,6 +47,7 @@ from tracker.tape.record import (
 )
 from tracker.tape.tracer import current_tracer, dismiss_error, note_extents, start_loop
 from tracker.tape.value import Value, leaf
+from tracker.tape.value_guards import guard_value
 
 _CASTS_PYTHON_COMPLEX = version_of(np) < (2, 5)  # as it casts arrays
 

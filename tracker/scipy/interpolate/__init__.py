@@ -39,7 +39,7 @@ from tracker.scipy.interpolate.scattered import LinearNDInterpolator as LinearND
 from tracker.scipy.interpolate.scattered import NearestNDInterpolator as NearestNDInterpolator
 from tracker.scipy.interpolate.scattered import RBFInterpolator as RBFInterpolator
 from tracker.scipy.interpolate.scattered import griddata as griddata
-from tracker.tape.record import speculate_bool
+from tracker.tape.value_guards import speculate_bool
 
 if TYPE_CHECKING:
     from scipy.interpolate import *  # noqa: F403

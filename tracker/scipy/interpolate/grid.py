@@ -11,7 +11,7 @@ import scipy.interpolate
 from tracker.scipy._bridge.checks import is_increasing, scipy_raises_unless
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
 from tracker.scipy.interpolate.cubic_hermite import interval_index
-from tracker.tape.record import speculate_bool
+from tracker.tape.value_guards import speculate_bool
 
 
 class RegularGridInterpolator:
