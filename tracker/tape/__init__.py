@@ -11,8 +11,8 @@ gradient would be lost.
 
 Three things happen only in traces. Large results may be lazy: shape, dtype and strides are known,
 the numbers are computed when something reads them (`lazy.py`). Values may escape into plain Python
-under a guard (`escape.py`, `value_guards.py`). Tracked arrays stand as placeholders in the user's own objects
-(`placeholders.py`).
+under a guard (`escape.py`, `value_guards.py`). Tracked arrays stand as placeholders in the user's
+own objects (`placeholders.py`).
 
 May know `ir` and `support`; no op, no derivative, no compiler. Start at `record.py`, then
 `value.py` and `tracer.py`.

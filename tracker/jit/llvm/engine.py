@@ -36,6 +36,7 @@ from tracker.jit.llvm.driver_functions import (
 from tracker.jit.llvm.fast_isel import rewrite_for_fast_isel
 from tracker.jit.llvm.lock import LOCK, locked_cache
 from tracker.jit.llvm.loop_widening import widen_loops
+from tracker.jit.llvm.math_calls import call_math_of_long_texts
 from tracker.support.forks import register_at_fork
 from tracker.support.structs import record, replace
 
@@ -290,7 +291,7 @@ def _link_library(
 
 def prepare(text: str, level: int) -> tuple[str, Pipeline]:
     """A text with vector loops, in which sums have their final order, and its pipeline."""
-    text = widen_loops(text).replace(" reassoc ", " ")
+    text = call_math_of_long_texts(widen_loops(text).replace(" reassoc ", " "))
     if level == QUICK:
         return text, _QUICK_PIPELINE
     text = without_optimising_drivers(text) if level == KERNELS_OPTIMISED else inline_bodies(text)
