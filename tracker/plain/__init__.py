@@ -6,8 +6,8 @@ While a function is differentiated or traced, `np` in the user's modules holds `
 namespaces of user code change (`user_code.py`).
 
 `drop_ins.py`        the drop-in for an object
-`places.py`          where user code finds an object of NumPy's, and the exchange of what is there
-`reach.py`           the functions, classes and places that objects lead to
+`bindings.py`        the names, cells and items by which user code has an object of NumPy's
+`reach.py`           the functions, classes and bindings that objects lead to
 `namespaces.py`      the globals of user code
 `exchange.py`        the plan of a call, the exchange around it, and imports meanwhile
 `numba_compile.py`   numba, which compiles what it finds in the same namespaces
@@ -15,7 +15,7 @@ namespaces of user code change (`user_code.py`).
 Drop-ins act like NumPy in threads that differentiate and trace nothing. What drop-in an object has
 is handed in from above (`set_drop_ins`).
 
-Invariants: nothing is exchanged while no derivative or trace runs in any thread; a place gets its
+Invariants: nothing is exchanged while no derivative or trace runs in any thread; a binding gets its
 original back unless somebody else has written there.
 """
 

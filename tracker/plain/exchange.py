@@ -1,10 +1,11 @@
 """The exchange around a call of user code.
 
-An `ExchangePlan` has the places that a call needs. It is found again by the code that the function
-and the arguments lead to (`reachable`), and made anew once one of its namespaces has changed.
+An `ExchangePlan` has the bindings that a call needs. It is found again by the code that the
+function and the arguments lead to (`reachable`), and made anew once one of its namespaces has
+changed.
 
-Invariants: whatever happens in the call, its places are released; an interrupt (Ctrl-C) between the
-steps is no exception. In a forked child, what other threads have exchanged is restored.
+Invariants: whatever happens in the call, its bindings are released; an interrupt (Ctrl-C) between
+the steps is no exception. In a forked child, what other threads have exchanged is restored.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tracker.config import current
+from tracker.plain.bindings import ACTIVE, AttributeBinding, Binding
 from tracker.plain.drop_ins import (
     PLAIN_CLASSES,
     drop_in_for,
@@ -29,7 +31,6 @@ from tracker.plain.drop_ins import (
 )
 from tracker.plain.namespaces import Namespace, namespace_of
 from tracker.plain.numba_compile import watch_numba
-from tracker.plain.places import ACTIVE, Attribute, Place
 from tracker.plain.reach import reachable
 from tracker.plain.user_code import NAMESPACES, Packages, is_user_namespace
 from tracker.support.forks import register_at_fork
@@ -42,24 +43,24 @@ _NO_ARGUMENTS: Mapping[str, Any] = {}
 
 
 class ExchangePlan:
-    """The places that calls need which lead to the same code.
+    """The bindings that calls need which lead to the same code.
 
-    namespaces  of that code, each with its version then; other places are in `places`
+    namespaces  of that code, each with its version then; other bindings are in `bindings`
     code        what they lead to, which is kept alive: the key has its ids
     classes     among that, without which the plan ends
     """
 
-    __slots__ = ("classes", "code", "namespaces", "packages", "places")
+    __slots__ = ("bindings", "classes", "code", "namespaces", "packages")
 
     def __init__(self, code: list[Any], packages: Packages) -> None:
         self.code, self.packages = code, packages
         self.classes: list[weakref.ref[type]] = []
         self.namespaces: list[tuple[Namespace, int]] = []
-        self.places: list[Place] = []
+        self.bindings: list[Binding] = []
         self._follow(packages)
-        self.places = list({place.key: place for place in self.places}.values())
+        self.bindings = list({binding.key: binding for binding in self.bindings}.values())
         if any(space.imports for space, _ in self.namespaces):
-            self.places.append(IMPORTS)
+            self.bindings.append(IMPORTS)
 
     def _follow(self, packages: Packages) -> None:
         """Follow the code to all namespaces."""
@@ -93,7 +94,7 @@ class ExchangePlan:
             if not found.version or not found.is_current():
                 found.look(packages)
             self.namespaces.append((found, found.version))
-            self.places += found.places
+            self.bindings += found.bindings
             todo += found.code
         return found
 
@@ -112,34 +113,34 @@ class ExchangePlan:
             x = raw.__func__ if isinstance(raw, (staticmethod, classmethod)) else raw
             drop_in = x if type(x) in PLAIN_CLASSES else drop_in_for(x)
             if name == "__array__" and type(x) is types.FunctionType:
-                self.places.append(Attribute(cls, name, x, giving_plain_array(x)))
+                self.bindings.append(AttributeBinding(cls, name, x, giving_plain_array(x)))
                 members.append(x)
             elif drop_in is not x:
                 new = type(raw)(drop_in) if x is not raw else drop_in
-                self.places.append(Attribute(cls, name, raw, new))
+                self.bindings.append(AttributeBinding(cls, name, raw, new))
                 members += [x] if leads_further(x) else []
             elif isinstance(x, property):
                 members += (x.fget, x.fset, x.fdel)
             else:
                 members.append(getattr(x, "func", x))
-        _, code, places = reachable(members, packages)
-        self.places += places
+        _, code, bindings = reachable(members, packages)
+        self.bindings += bindings
         todo += code
 
 
 class ExchangedCall:
-    """A call of user code, with the places that it has exchanged. `thread`: what `_running` has in
-    its thread."""
+    """A call of user code, with the bindings that it has exchanged. `thread`: what `_running` has
+    in its thread."""
 
-    __slots__ = ("is_held", "outer", "places", "plan", "thread")
+    __slots__ = ("bindings", "is_held", "outer", "plan", "thread")
 
-    def __init__(self, plan: ExchangePlan, places: Sequence[Place]) -> None:
-        self.plan, self.places = plan, places
+    def __init__(self, plan: ExchangePlan, bindings: Sequence[Binding]) -> None:
+        self.plan, self.bindings = plan, bindings
         self.thread = _running.__dict__
         self.is_held = False
 
     def hold(self) -> bool:
-        """Put the drop-ins into the places; false if the plan is out of date."""
+        """Bind the drop-ins; false if the plan is out of date."""
         self.is_held = is_current = True
         self.outer = self.thread["call"]
         self.thread["call"] = self
@@ -148,15 +149,15 @@ class ExchangedCall:
                 space.holders.add(self)
                 if not space.install() or space.version != version:
                     is_current = False
-            if self.places:
-                self._hold_places()
+            if self.bindings:
+                self._hold_bindings()
         return is_current
 
-    def _hold_places(self) -> None:
-        self.places = [ACTIVE.setdefault(place.key, place) for place in self.places]
-        for place in self.places:
-            place.holders.add(self)
-            place.install()
+    def _hold_bindings(self) -> None:
+        self.bindings = [ACTIVE.setdefault(binding.key, binding) for binding in self.bindings]
+        for binding in self.bindings:
+            binding.holders.add(self)
+            binding.install()
 
     def release(self) -> None:
         if self.thread["call"] is self:
@@ -166,19 +167,20 @@ class ExchangedCall:
                 space.holders.discard(self)
                 if not space.holders:
                     space.restore()
-            for place in self.places:
-                place.holders.discard(self)
-                if not place.holders:
-                    place.restore()
-                    ACTIVE.pop(place.key, None)
+            for binding in self.bindings:
+                binding.holders.discard(self)
+                if not binding.holders:
+                    binding.restore()
+                    ACTIVE.pop(binding.key, None)
         self.is_held = False
 
     def reach(self, module: types.ModuleType) -> None:
         """Hold what an imported module leads to, too."""
         with _LOCK:
             plan = ExchangePlan([module], self.plan.packages)
-            self.places = [*self.places, *(space for space, _ in plan.namespaces), *plan.places]
-            self._hold_places()
+            spaces = [space for space, _ in plan.namespaces]
+            self.bindings = [*self.bindings, *spaces, *plan.bindings]
+            self._hold_bindings()
 
 
 class _Running(threading.local):
@@ -201,18 +203,18 @@ def call_exchanged(
         return f(*args, **kwargs)
     plan = _plan_of_globals(f, args, kwargs, packages)
     if plan is not None:
-        places: Sequence[Place] = plan.places
+        bindings: Sequence[Binding] = plan.bindings
     else:
         f = drop_in_for(f)
         args = [x if type(x) in PLAIN_CLASSES else drop_in_for(x) for x in args]
         kwargs = {name: drop_in_for(x) for name, x in kwargs.items()}
-        plan, places = _plan_for([f, *args, *kwargs.values()], packages)
-    call = ExchangedCall(plan, places)
+        plan, bindings = _plan_for([f, *args, *kwargs.values()], packages)
+    call = ExchangedCall(plan, bindings)
     try:
         try:
             while not call.hold():
                 call.release()
-                call.plan, call.places = _new_plan([f, *args, *kwargs.values()], packages)
+                call.plan, call.bindings = _new_plan([f, *args, *kwargs.values()], packages)
             return f(*args, **kwargs)
         finally:
             call.release()
@@ -258,19 +260,19 @@ def prepare_exchange(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         follow_changes()
 
 
-def _plan_for(objects: list[Any], packages: Packages) -> tuple[ExchangePlan, Sequence[Place]]:
-    """The plan for a function and its arguments, and all places to exchange but for namespaces."""
-    key, _, places = reachable([*objects])
+def _plan_for(objects: list[Any], packages: Packages) -> tuple[ExchangePlan, Sequence[Binding]]:
+    """The plan for a function and its arguments, and all bindings but for namespaces."""
+    key, _, bindings = reachable([*objects])
     plan = _PLANS.get((*key, packages))
     if plan is None:
         return _new_plan(objects, packages)
-    return plan, [*plan.places, *places] if places else plan.places
+    return plan, [*plan.bindings, *bindings] if bindings else plan.bindings
 
 
-def _new_plan(objects: list[Any], packages: Packages) -> tuple[ExchangePlan, Sequence[Place]]:
+def _new_plan(objects: list[Any], packages: Packages) -> tuple[ExchangePlan, Sequence[Binding]]:
     """The same, made anew."""
     with _LOCK:
-        ids, code, places = reachable([*objects], packages)
+        ids, code, bindings = reachable([*objects], packages)
         plan = ExchangePlan(code, packages)
         if len(_PLANS) >= _MAX_PLANS:
             _PLANS.clear()
@@ -281,13 +283,13 @@ def _new_plan(objects: list[Any], packages: Packages) -> tuple[ExchangePlan, Seq
         plan.classes = [weakref.ref(cls, functools.partial(_PLANS.pop, key)) for cls in classes]
         follow_changes()
         watch_numba(exchange_suspended)
-    return plan, [*plan.places, *places]
+    return plan, [*plan.bindings, *bindings]
 
 
 # Imports ------------------------------------------------------------------------------------------
 
 
-class _Imports(Place):
+class _Imports(Binding):
     """`builtins.__import__`, which gives drop-ins to functions of user code."""
 
     __slots__ = ("original",)
@@ -326,7 +328,7 @@ def _release_other_threads() -> None:
     """In a forked child, release what threads hold that it has not."""
     _LOCK.release()
     spaces = [space for known in [*NAMESPACES.values()] if (space := known()) is not None]
-    for call in {call for place in (*spaces, *ACTIVE.values()) for call in place.holders}:
+    for call in {call for binding in (*spaces, *ACTIVE.values()) for call in binding.holders}:
         if call.thread is not vars(_running):
             call.release()
 

@@ -8,8 +8,8 @@ import weakref
 from functools import partial
 from typing import Any
 
+from tracker.plain.bindings import Binding, Exchanged, ItemBindings
 from tracker.plain.drop_ins import ORIGINALS, PLAIN_CLASSES, drop_in_for, leads_further
-from tracker.plain.places import Exchanged, Items, Place
 from tracker.plain.reach import reachable
 from tracker.plain.user_code import NAMESPACES, Packages
 
@@ -17,20 +17,20 @@ _MAX_NAMES = 32  # exchanged whether they are used or not: `from numpy import *`
 _IMPORT_NAME = opcode.opmap["IMPORT_NAME"]
 
 
-class Namespace(Items):
+class Namespace(ItemBindings):
     """The globals of user code.
 
     version     how often it was looked at
     names       all names, when it was; `count` of them
     candidates  those that hold an object with a drop-in
-    watched     names that lead to `places`, and their objects
+    watched     names that lead to `bindings`, and their objects
     code        what the names lead to: see `reachable`
     used_names  by the code that is known
     imports     whether that code imports something when it runs
     """
 
     __slots__ = (
-        *("__weakref__", "candidates", "code", "count", "get", "imports", "names", "places"),
+        *("__weakref__", "candidates", "code", "count", "get", "imports", "names", "bindings"),
         *("used_names", "version", "watched"),
     )
 
@@ -43,7 +43,7 @@ class Namespace(Items):
         self.candidates: Exchanged = []
         self.watched: list[tuple[str, Any]] = []
         self.code: list[Any] = []
-        self.places: list[Place] = []
+        self.bindings: list[Binding] = []
         self.used_names: set[str] = set()
         self.imports = False
 
@@ -85,7 +85,7 @@ class Namespace(Items):
         """Look at all names."""
         held = {each[0]: each for each in self.candidates} if self.holders else {}
         items = list(self.holder.items())
-        self.candidates, self.watched, self.code, self.places = [], [], [], []
+        self.candidates, self.watched, self.code, self.bindings = [], [], [], []
         for name, x in items:
             if type(x) in PLAIN_CLASSES or name == "__builtins__":
                 continue
@@ -97,11 +97,11 @@ class Namespace(Items):
                 self.candidates.append((name, x, drop_in))
                 if not leads_further(x):
                     continue
-            _, code, places = reachable([x], packages)
+            _, code, bindings = reachable([x], packages)
             self.code += code
-            if places:
+            if bindings:
                 self.watched.append((name, x))
-                self.places += places
+                self.bindings += bindings
         self.names = frozenset(name for name, _ in items)
         self.count = len(items)
         self.version += 1

@@ -1,4 +1,4 @@
-"""What objects lead to: functions, classes and modules, and the places that hold objects of
+"""What objects lead to: functions, classes and modules, and the bindings to objects of
 NumPy's, through closures, defaults, containers and the attributes of the user's objects.
 
 Invariant: no user code runs.
@@ -12,6 +12,14 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from tracker.plain.bindings import (
+    ACTIVE,
+    AttributeBinding,
+    Binding,
+    CellBinding,
+    Exchanged,
+    ItemBindings,
+)
 from tracker.plain.drop_ins import (
     KNOWN,
     ORIGINALS,
@@ -20,7 +28,6 @@ from tracker.plain.drop_ins import (
     drop_in_for_tuple,
     leads_further,
 )
-from tracker.plain.places import ACTIVE, Attribute, Cell, Exchanged, Items, Place
 from tracker.plain.user_code import NAMESPACES, Packages, is_user_namespace
 from tracker.support.instances import (
     cell_contents,
@@ -45,15 +52,15 @@ def _known_drop_in(x: Any) -> Any:
 
 def reachable(
     todo: list[Any], packages: Packages | None = None
-) -> tuple[list[int], list[Any], list[Place]]:
+) -> tuple[list[int], list[Any], list[Binding]]:
     """What can be reached from the objects, which are consumed, without entering namespaces: a key
     that is equal for the same code; that code (functions as (code, globals); classes; modules); and
-    the places of user code that hold objects with a drop-in. Without `packages`, only what earlier
-    calls have met counts as user code and as an object with a drop-in, and there is no code."""
+    the bindings of user code to objects with a drop-in. Without `packages`, only what earlier calls
+    have met counts as user code and as an object with a drop-in, and there is no code."""
     find = _known_drop_in if packages is None else drop_in_for
     key: list[int] = []
     code: list[Any] = []
-    places: list[Place] = []
+    bindings: list[Binding] = []
     seen: set[int] = set()
     while todo and len(seen) < _MAX_OBJECTS:
         x = todo.pop()
@@ -70,11 +77,11 @@ def reachable(
                 is_user = id(space) in NAMESPACES
                 if packages is not None and not is_user:
                     is_user = is_user_namespace(space, packages)
-                _look_into_function(x, todo, places, find if is_user else _itself)
+                _look_into_function(x, todo, bindings, find if is_user else _itself)
         elif cls is types.MethodType:
             todo += (x.__self__, x.__func__)
         elif isinstance(x, _CONTAINERS):
-            _look_into_container(x, todo, places, find)
+            _look_into_container(x, todo, bindings, find)
         elif issubclass(cls, functools.partial):
             todo += (x.func, x.args, x.keywords)
         elif cls is types.ModuleType or isinstance(x, type):
@@ -85,10 +92,10 @@ def reachable(
             code.append(cls)
             own = instance_dict(x)
             if not _is_library_class(cls):
-                _look_into_container(own, todo, places, find)
+                _look_into_container(own, todo, bindings, find)
             else:  # functools.lru_cache, `jit`; np.vectorize
                 todo += [own[name] for name in ("__wrapped__", "pyfunc") if name in own]
-    return key, code, places
+    return key, code, bindings
 
 
 def _itself(x: Any) -> Any:
@@ -104,7 +111,7 @@ def _is_library_class(cls: type) -> bool:
 
 
 def _look_into_function(
-    f: types.FunctionType, todo: list[Any], places: list[Place], find: Callable[[Any], Any]
+    f: types.FunctionType, todo: list[Any], bindings: list[Binding], find: Callable[[Any], Any]
 ) -> None:
     for cell in f.__closure__ or ():
         x = cell_contents(cell)
@@ -112,28 +119,28 @@ def _look_into_function(
             continue
         drop_in = find(x)
         if drop_in is not x:
-            places.append(Cell(cell, x, drop_in))
+            bindings.append(CellBinding(cell, x, drop_in))
             todo += [x] if leads_further(x) else []
         elif id(cell) in ACTIVE:
-            places.append(ACTIVE[id(cell)])
+            bindings.append(ACTIVE[id(cell)])
         else:
             todo.append(x)
     for name, given in (("__defaults__", f.__defaults__), ("__kwdefaults__", f.__kwdefaults__)):
         if not given:
             continue
         if (id(f), name) in ACTIVE:
-            places.append(ACTIVE[id(f), name])
+            bindings.append(ACTIVE[id(f), name])
             continue
         values = given.values() if isinstance(given, dict) else given
         made = [x if type(x) in PLAIN_CLASSES else find(x) for x in values]
         if any(x is not y for x, y in zip(values, made, strict=True)):
             new: Any = dict(zip(given, made, strict=True)) if type(given) is dict else tuple(made)
-            places.append(Attribute(f, name, given, new))
+            bindings.append(AttributeBinding(f, name, given, new))
         todo += values
 
 
 def _look_into_container(
-    x: Any, todo: list[Any], places: list[Place], find: Callable[[Any], Any]
+    x: Any, todo: list[Any], bindings: list[Binding], find: Callable[[Any], Any]
 ) -> None:
     """Look at the items of a container; drop-ins can be put into lists and dicts."""
     is_dict = isinstance(x, dict)
@@ -141,7 +148,7 @@ def _look_into_container(
     if PLAIN_CLASSES.issuperset(map(type, values)) or (is_dict and "__builtins__" in x):
         return
     if id(x) in ACTIVE:
-        places.append(ACTIVE[id(x)])
+        bindings.append(ACTIVE[id(x)])
     exchanged: Exchanged = []
     for name, y in [*itertools.islice(dict.items(x) if is_dict else enumerate(x), _MAX_ITEMS)]:
         cls = type(y)
@@ -154,4 +161,4 @@ def _look_into_container(
             exchanged.append((name, y, drop_in))
             todo += [y] if leads_further(y) else []
     if exchanged and (is_dict or type(x) is list):
-        places.append(Items(x, exchanged))
+        bindings.append(ItemBindings(x, exchanged))

@@ -1,13 +1,13 @@
-"""Places where user code finds objects of NumPy's, and the exchange of what they hold.
+"""Bindings by which user code has objects of NumPy's, and the exchange of these objects.
 
-A place is held by every call that needs its drop-ins (`holders`); each installs them, the last one
-puts the originals back.
+A binding is held by every call that needs its drop-ins (`holders`); each installs them, the last
+one puts the originals back.
 
 Invariants
 1. `install` and `restore` may be interrupted anywhere and run again. Neither touches what somebody
-   else has written to the place meanwhile.
-2. One object stands for a place while it is held: `ACTIVE` has it by its key. (Namespaces have one
-   as long as they live.)
+   else has bound meanwhile.
+2. One object stands for a binding while it is held: `ACTIVE` has it by its key. (Namespaces have
+   one as long as they live.)
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tracker.support.instances import cell_contents
 Exchanged = list[tuple[Any, Any, Any]]  # name or index, original, drop-in
 
 
-class Place:
+class Binding:
     """Where an object of NumPy's is held: in a dict or a list, a closure cell, the defaults of a
     function, an attribute of a class.
 
-    key      of places that are the same
+    key      of bindings that are the same
     holders  the calls that need the drop-ins
     """
 
@@ -42,10 +42,10 @@ class Place:
         raise NotImplementedError
 
 
-ACTIVE: dict[Any, Place] = {}
+ACTIVE: dict[Any, Binding] = {}
 
 
-class Items(Place):
+class ItemBindings(Binding):
     """Items of a dict (also of another class, whose code does not run) or a list."""
 
     __slots__ = ("exchanged",)
@@ -74,7 +74,7 @@ class Items(Place):
         kind.__setitem__(self.holder, name, x)
 
 
-class Cell(Place):
+class CellBinding(Binding):
     """A variable of a closure."""
 
     __slots__ = ("drop_in", "original")
@@ -92,7 +92,7 @@ class Cell(Place):
             self.holder.cell_contents = self.original
 
 
-class Attribute(Place):
+class AttributeBinding(Binding):
     """An attribute that is replaced as a whole: the defaults of a function, an attribute of a
     class."""
 
