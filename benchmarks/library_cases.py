@@ -189,7 +189,7 @@ def products(n: int, d: Library) -> Program:
 
 
 def irregular(n: int, d: Library) -> Program:
-    """n scalar operations of which no two turns are alike, so that each is traced."""
+    """n scalar operations of which no two iterations are alike, so that each is traced."""
     numbers = _rng().integers(0, 3, n // 4)
 
     def f(x: Any) -> Any:

@@ -126,9 +126,9 @@ def measure_all(
     if with_peers and left_out:
         print(f"not installed, and left out: {', '.join(left_out)}", file=sys.stderr)
     summaries: dict[str, list[float]] = {}
-    for turn in range(runs or (1 if quick else 5)):
+    for repetition in range(runs or (1 if quick else 5)):
         for name in names:
-            print(f"run {turn + 1}: {name}", file=sys.stderr, flush=True)
+            print(f"run {repetition + 1}: {name}", file=sys.stderr, flush=True)
             for library in (each for each in libraries if (name, each) not in failures):
                 try:
                     figures = _checked(_apart(name, library, quick), name, summaries)

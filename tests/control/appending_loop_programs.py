@@ -195,7 +195,7 @@ def the_list_has_two_names(x):
 
 
 @program(True)
-def a_list_of_the_turn(x):
+def a_list_of_the_iteration(x):
     total = 0.0
     for i in range(10):
         parts = []

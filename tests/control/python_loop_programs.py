@@ -64,7 +64,7 @@ def counts_in_python(x):
 
 
 @program(False)
-def value_of_the_last_turn(x):
+def value_of_the_last_iteration(x):
     for i in range(10):
         y = x * i
     return y, i
@@ -249,7 +249,7 @@ def writes_every_other(x):
 
 
 @program(True)
-def reads_what_another_turn_has_written(x):
+def reads_what_another_iteration_has_written(x):
     for i in range(1, 12):
         x[i] = x[i] * 0.5 + x[3]
     return np.sum(x * x)
@@ -343,7 +343,7 @@ def grows(m):
     return np.sum(m * m)
 
 
-# Turns that differ, or do more than compute -------------------------------------------------------
+# Iterations that differ, or do more than compute --------------------------------------------------
 
 
 @program(False)

@@ -67,7 +67,7 @@ def copies():
 @pytest.fixture(autouse=True, scope="module")
 def every_loop_pays():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(iterator, "_MIN_TURNS", 3)
+        patch.setattr(iterator, "_MIN_TRIP_COUNT", 3)
         patch.setattr(iterator, "_MIN_EQUATIONS", 1)
         patch.setattr("tracker.control.step_runner._compile_cost", lambda body: 1)
         yield

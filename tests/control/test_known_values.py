@@ -45,7 +45,7 @@ def test_pullbacks_of_nested_loops(f):
         (have,) = compiled(A)
         np.testing.assert_allclose(have, want, rtol=1e-9, atol=1e-12)
     backward = str(compiled.ir(A)).split("function back", 1)[1]
-    nested = [line for line in backward.splitlines() if " = loop " in line and "@turn" in line]
+    nested = [line for line in backward.splitlines() if " = loop " in line and "@iteration" in line]
     assert not any("f64[36,36]" in line.split("=")[0] for line in nested if "    " in line[:6])
 
 

@@ -1,4 +1,4 @@
-"""Python loops of traced code: rolled up after a symbolic turn, or run turn by turn.
+"""Python loops of traced code: rolled up after a symbolic iteration, or run iteration by iteration.
 
 Each program is compared with plain NumPy, with eager gradients, and with a second call on other
 numbers.
@@ -15,13 +15,13 @@ from python_loop_programs import M, X
 
 import tracker
 from tracker.control.python_loops import iterator
+from tracker.control.python_loops.iteration_body import IterationBody
 from tracker.control.python_loops.places import NotRollable
-from tracker.control.python_loops.turn_body import TurnBody
 
 
 @pytest.fixture(autouse=True)
 def every_loop_pays(monkeypatch):
-    monkeypatch.setattr(iterator, "_MIN_TURNS", 4)
+    monkeypatch.setattr(iterator, "_MIN_TRIP_COUNT", 4)
     monkeypatch.setattr(iterator, "_MIN_EQUATIONS", 1)
     monkeypatch.setattr(iterator, "_MIN_EQUATIONS_OF_LARGE", 1)
 
@@ -54,7 +54,7 @@ def _number(result):
 @pytest.fixture
 def known_refusals_only(monkeypatch):
     """Any exception makes a loop a plain one; here only those that say why may."""
-    errors, run = [], TurnBody.run
+    errors, run = [], IterationBody.run
 
     def noted(body):
         try:
@@ -65,7 +65,7 @@ def known_refusals_only(monkeypatch):
             errors.append(error)
             raise
 
-    monkeypatch.setattr(TurnBody, "run", noted)
+    monkeypatch.setattr(IterationBody, "run", noted)
     yield
     assert not errors
 
@@ -125,7 +125,7 @@ def prints(x):
 def prints_nothing_it_computes(x):
     y = x
     for _ in range(9):
-        print("a turn")
+        print("an iteration")
         y = y * 2
     return y
 
@@ -136,7 +136,7 @@ def raises_beyond_the_end(x):
     return x
 
 
-def raises_at_a_turn(x):
+def raises_at_an_iteration(x):
     s = x[0]
     for i in range(9):
         x[i] = x[i] * 2
@@ -152,7 +152,7 @@ def raises_on_a_condition(x):
     return x
 
 
-def singular_at_a_turn(x):
+def singular_at_an_iteration(x):
     s = x[0]
     for i in range(9):
         x[i] = x[i] * 2
@@ -174,9 +174,9 @@ def draws(x):
         prints,
         prints_nothing_it_computes,
         raises_beyond_the_end,
-        raises_at_a_turn,
+        raises_at_an_iteration,
         raises_on_a_condition,
-        singular_at_a_turn,
+        singular_at_an_iteration,
         draws,
     ],
 )

@@ -1,4 +1,4 @@
-"""Programs with Python loops in which extents and numbers of turns move; added to the others."""
+"""Programs with Python loops in which extents and trip counts move; added to the others."""
 
 import numpy as np
 from python_loop_programs import PROGRAMS as PROGRAMS
@@ -189,13 +189,13 @@ def a_line_with_a_place_of_another_group(a):
 
 
 @program(True, M)
-def lines_from_the_second_turn_on(a):
+def lines_from_the_second_iteration_on(a):
     for j in range(1, 11):
         a[j, j:] += 0.2 * a[j, j:]
     return a
 
 
-# Loops whose number of turns moves with an outer one ----------------------------------------------
+# Loops whose trip count moves with an outer one ---------------------------------------------------
 
 SPD = M @ M.T + 12 * np.eye(12)
 
@@ -280,7 +280,7 @@ def sums_over_a_triangle(m, x):
 
 
 @program(None, M, X)
-def counts_the_turns_of_a_triangle(m, x):
+def counts_the_iterations_of_a_triangle(m, x):
     k = 0
     for i in range(12):
         for j in range(i):
@@ -298,7 +298,7 @@ def backwards_over_a_triangle(m):
 
 
 @program(None, M, X)
-def reads_the_index_after_a_loop_of_moving_turns(m, x):
+def reads_the_index_after_a_loop_of_moving_trip_count(m, x):
     j = 3
     for i in range(12):
         for j in range(i):
@@ -317,7 +317,7 @@ def an_outer_triple(m, x):
 
 
 @program(True, M, X)
-def writes_what_moving_turns_stack(m, x):
+def writes_what_loops_of_moving_trip_count_stack(m, x):
     y = np.zeros((12, 12))
     for i in range(12):
         for j in range(i):

@@ -21,12 +21,12 @@ def negated(x: Array) -> Array:
     return -x
 
 
-def turn(i: int, carry: Carry) -> Carry:
+def iteration(i: int, carry: Carry) -> Carry:
     return carry[0] * 0.5, carry[1] + i
 
 
 def next_carry(carry: Carry) -> Carry:
-    return turn(1, carry)
+    return iteration(1, carry)
 
 
 def step(carry: Carry, x: float) -> tuple[Carry, float]:
@@ -45,8 +45,8 @@ def squares(x: Array) -> np.float64:
 def control(x: Array) -> None:
     assert_type(cond(True, halved, negated, x), Array)
     assert_type(switch(1, [halved, negated], x), Array)
-    assert_type(fori_loop(0, 3, turn, (x, 0.0)), Carry)
-    assert_type(fori_loop(0, 3, turn, (np.ones(2), 0.0)), Carry)
+    assert_type(fori_loop(0, 3, iteration, (x, 0.0)), Carry)
+    assert_type(fori_loop(0, 3, iteration, (np.ones(2), 0.0)), Carry)
     assert_type(while_loop(is_short, next_carry, (x, 0.0)), Carry)
     assert_type(scan(step, (x, 0.0), x), tuple[Carry, Any])
 

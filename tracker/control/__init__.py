@@ -235,8 +235,8 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], R], init: Any) 
 
     Notes
     -----
-    As `jax.lax.fori_loop`. A plain `for` works, too, and is compiled as one loop where its turns do
-    the same.
+    As `jax.lax.fori_loop`. A plain `for` works, too, and is compiled as one loop where its
+    iterations do the same.
 
     Examples
     --------

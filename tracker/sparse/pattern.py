@@ -33,7 +33,7 @@ from tracker.sparse.rules import (
 from tracker.support.structs import field, record
 from tracker.tape.value import CLOSED, Value, is_constant
 
-_MAX_TURNS_APART = 5000  # turns of a loop that are looked at one by one
+_MAX_SEPARATE_ITERATIONS = 5000  # iterations of a loop that are looked at one by one
 
 
 _MOSTLY_NONZERO = 0.5  # a matrix with more nonzeros than this is taken to have no zeros
@@ -205,11 +205,11 @@ def _loop(step: AppliedOp) -> list[Any]:
     fixed, carried, rows = _split(step.deps[1:], p["consts"], p["carries"])
     unknown = [None] * len(body.function.inputs)
     local = body.pattern(unknown)
-    follows = body.has_read and count is not None and int(count) <= _MAX_TURNS_APART
+    follows = body.has_read and count is not None and int(count) <= _MAX_SEPARATE_ITERATIONS
     numbers: list[Any] = _integers(step.read, step.types[1:], 1) if follows else unknown
     known_fixed, known, known_rows = _split(numbers, p["consts"], p["carries"])
     length, outputs = p["length"], len(p["body"].outputs) - p["carries"]
-    turns: list[list[Any]] = []
+    iterations: list[list[Any]] = []
     kept: list[list[Any]] = []
     if count is None:
         return [dense(step)] * len(_parts(step))
@@ -227,7 +227,7 @@ def _loop(step: AppliedOp) -> list[Any]:
         kept.append([carried[k] for k in p["keep"]])
         made = [body.compose(out, deps) for out in local]
         carried, ys = made[: p["carries"]], made[p["carries"] :]
-        turns.append(ys)
+        iterations.append(ys)
         if (
             not follows
             and not outputs
@@ -235,14 +235,14 @@ def _loop(step: AppliedOp) -> list[Any]:
             and not rows
             and _alike(carried, deps[len(fixed) :])
         ):
-            break  # further turns add nothing
+            break  # further iterations add nothing
     if p["reverse"]:
-        turns.reverse()
+        iterations.reverse()
         kept.reverse()
     stacked = [
-        _stack([turn[k] for turn in part], size, length)
+        _stack([iteration[k] for iteration in part], size, length)
         for part, sizes in (
-            (turns, [o.type.size for o in p["body"].outputs[p["carries"] :]]),
+            (iterations, [o.type.size for o in p["body"].outputs[p["carries"] :]]),
             (kept, [p["body"].inputs[p["consts"] + k].type.size for k in p["keep"]]),
         )
         for k, size in enumerate(sizes)
@@ -289,7 +289,7 @@ def _mapped(body: _Body, local: Any, fixed: list[Any], rows: list[Any], length: 
 
 
 def _while(step: AppliedOp) -> list[Any]:
-    """Turns until nothing is added; how many there are is not known."""
+    """Iterations until nothing is added; how many there are is not known."""
     p = step.params
     body = _Body(p["body"], step.matrices)
     local = body.pattern([None] * len(body.function.inputs))

@@ -1,12 +1,12 @@
 """Places that move with a loop: affine forms of loop indices, and subscripts that hold them.
 
-While a turn of a Python loop stands for all of them (`control/python_loops`), its index is a
+While an iteration of a Python loop stands for all of them (`control/python_loops`), its index is a
 tracked int. `affine_form` finds sums and multiples of it among the recorded values, and
-`ops/indexing/canonical.py` makes the basic index of this one turn from a subscript with such ints
-in it: a `TurnIndex`, a tuple like any other, which also has the place in every turn.
+`ops/indexing/canonical.py` makes the basic index of this one iteration from a subscript with such
+ints in it: an `IterationIndex`, a tuple like any other, which also has the place in every one.
 
-Invariant: `TurnIndex.places` holds for all turns of all loops that the forms name, with negative
-positions wrapped and nothing clipped; it is None where no one form does.
+Invariant: `IterationIndex.places` holds for all iterations of all loops that the forms name, with
+negative positions wrapped and nothing clipped; it is None where no one form does.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 
 class LoopVariable:
-    """The number of a turn of one loop, from 0 to `last`, which may move with outer loops, of which
-    there are `depth`."""
+    """The number of an iteration of one loop, from 0 to `last`, which may move with outer loops, of
+    which there are `depth`."""
 
     __slots__ = ("depth", "last")
 
@@ -58,21 +58,21 @@ class Affine:
         return self.plus(other.times(-1))
 
     def factor(self, variable: LoopVariable) -> int:
-        """By how much it moves from turn to turn of a loop."""
+        """By how much it moves from iteration to iteration of a loop."""
         return dict(self.terms).get(variable, 0)
 
     def at_start(self, variable: LoopVariable) -> Affine:
-        """The form in the first turn of a loop."""
+        """The form in the first iteration of a loop."""
         return Affine(self.const, tuple([item for item in self.terms if item[0] is not variable]))
 
     @property
     def low(self) -> int:
-        """The least value in any turn."""
+        """The least value in any iteration."""
         return -self.times(-1).high
 
     @property
     def high(self) -> int:
-        """The greatest value in any turn, or more: an inner loop may take no turn at all."""
+        """The greatest value in any iteration, or more: an inner loop may have none at all."""
         form = self
         while form.terms:
             variable, factor = max(form.terms, key=lambda item: item[0].depth)
@@ -108,8 +108,8 @@ class AxisPlace:
 Places: TypeAlias = tuple[AxisPlace | None, ...]  # an entry per axis; None: a new axis
 
 
-class TurnIndex(tuple[Any, ...]):
-    """The canonical basic index of one turn, and the `places` of all turns (None: no one form).
+class IterationIndex(tuple[Any, ...]):
+    """The canonical basic index of one iteration, and its `places` in all (None: no one form).
 
     flips: of an index that keeps all of a value that grows, whether it reverses each axis.
     """
@@ -118,8 +118,8 @@ class TurnIndex(tuple[Any, ...]):
     flips: tuple[bool, ...] | None = None
 
     @staticmethod
-    def of(index: tuple[Any, ...], places: Places | None) -> TurnIndex:
-        made = TurnIndex(index)
+    def of(index: tuple[Any, ...], places: Places | None) -> IterationIndex:
+        made = IterationIndex(index)
         made.places = places
         return made
 
@@ -127,15 +127,15 @@ class TurnIndex(tuple[Any, ...]):
         return tuple, (list(self),)
 
 
-class SymbolicTurn:
-    """A turn that stands for all turns of a loop.
+class SymbolicIteration:
+    """An iteration that stands for all iterations of a loop.
 
     variable     its number, and `number`, the value that stands for it
     forms        the values of known affine form
     may_grow     whether the code of the loop asks for extents in such ways only as are noticed
     growing      the values that are computed from slices whose extents move
-    counts       how many turns inner loops take, by the numbers that say so
-    has_learned  whether something depends on an extent, or a position, of this turn alone
+    counts       the trip counts of inner loops, by the numbers that say so
+    has_learned  whether something depends on an extent, or a position, of this iteration alone
     """
 
     def __init__(self, last: Affine, depth: int, may_grow: bool) -> None:
@@ -149,7 +149,7 @@ class SymbolicTurn:
         self.forms[self.number] = Affine.of(0, [(self.variable, 1)])
 
     def index(self, start: Affine, step: int) -> Tracked:
-        """The tracked number `start + step * turn`, whose data is that of the first turn."""
+        """The tracked number `start + step * iteration`; its data is that of the first one."""
         value = Value(start.const, CLOSED, (), NO_PARAMS)
         self.forms[value] = start.plus(Affine.of(0, [(self.variable, step)]))
         tracked: Tracked = wrap(value)
@@ -158,7 +158,7 @@ class SymbolicTurn:
     def note_growth(self, value: Value) -> None:
         """A value was recorded: note whether its extents may move."""
         index, operands = value.params.get("index"), value.operands
-        places = index.places if isinstance(index, TurnIndex) else None
+        places = index.places if isinstance(index, IterationIndex) else None
         assert value.op is not None
         if value.op.name in ("put", "scatter"):  # they have the extents of what is written into
             places, operands = None, operands[:1]
@@ -174,21 +174,21 @@ def _is_value(x: Any) -> bool:
     return type(x) is Value
 
 
-def active_turns() -> Sequence[SymbolicTurn]:
-    """The symbolic turns that run in this thread, innermost last."""
-    return thread_state.tracers[-1].turns if observers and thread_state.tracers else ()
+def active_iterations() -> Sequence[SymbolicIteration]:
+    """The symbolic iterations that run in this thread, innermost last."""
+    return thread_state.tracers[-1].iterations if observers and thread_state.tracers else ()
 
 
 def affine_form(x: Any) -> Affine | None:
-    """The form of an int that symbolic turns and constants make; None for anything else."""
+    """The form of an int that symbolic iterations and constants make; None for anything else."""
     if type(x) is int:
         return Affine(x)
     value = x._value if type(x) is Tracked else x
     if type(value) is not Value or type(value.aval) is not int:
         return None
-    for turn in active_turns():
-        if value in turn.forms:
-            return turn.forms[value]
+    for iteration in active_iterations():
+        if value in iteration.forms:
+            return iteration.forms[value]
     if value.op is CLOSED or value.op is None:
         return None
     found = [affine_form(operand) for operand in value.operands]
@@ -197,7 +197,7 @@ def affine_form(x: Any) -> Affine | None:
         return None
     made = combine(*found)
     if made is not None:
-        active_turns()[-1].forms[value] = made
+        active_iterations()[-1].forms[value] = made
     return made
 
 
@@ -218,7 +218,7 @@ _COMBINE: dict[str, Callable[..., Affine | None]] = {
 
 def moves(key: Any) -> bool:
     """Whether a subscript has tracked ints of known form in it, and no other tracked parts."""
-    if not observers or not active_turns():
+    if not observers or not active_iterations():
         return False
     found = False
     for part in key if type(key) is tuple else (key,):
@@ -233,11 +233,13 @@ def moves(key: Any) -> bool:
 
 
 def index_of_growing(x: Any, key: Any, index: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The index of a plain subscript; one of a growing value says what it does in all turns."""
+    """The index of a plain subscript; of a growing value, with what it does in all iterations."""
     value = x._value if type(x) is Tracked else x
-    if type(index) is TurnIndex or not any(value in turn.growing for turn in active_turns()):
+    if type(index) is IterationIndex or not any(
+        value in iteration.growing for iteration in active_iterations()
+    ):
         return index
-    made = TurnIndex.of(index, None)
+    made = IterationIndex.of(index, None)
     parts = key if type(key) is tuple else (key,)
     whole = [slice(None), slice(None, None, 1), slice(None, None, -1)]
     if len(parts) == len(index) and all(type(part) is slice and part in whole for part in parts):
@@ -246,14 +248,14 @@ def index_of_growing(x: Any, key: Any, index: tuple[Any, ...]) -> tuple[Any, ...
 
 
 def plain_entry(part: Any) -> Any:
-    """An entry of a subscript that moves, in this turn."""
+    """An entry of a subscript that moves, in this iteration."""
     if type(part) is slice:
         return slice(plain_entry(part.start), plain_entry(part.stop), plain_entry(part.step))
     return part._value.aval if type(part) is Tracked else part
 
 
 def place_of(part: Any, extent: int) -> AxisPlace | None:
-    """The place of an entry along an axis in every turn; None if no one form holds."""
+    """The place of an entry along an axis in every iteration; None if no one form holds."""
     if type(part) is not slice:
         form = affine_form(part)
         start = None if form is None else _wrapped(form, extent - 1, extent)
@@ -276,17 +278,17 @@ def place_of(part: Any, extent: int) -> AxisPlace | None:
 
 
 def _may_grow() -> bool:
-    return all(turn.may_grow for turn in active_turns())
+    return all(iteration.may_grow for iteration in active_iterations())
 
 
 def note_unknown_place() -> None:
-    """A position wraps around, or an extent is that of this turn alone."""
-    for turn in active_turns():
-        turn.has_learned = True
+    """A position wraps around, or an extent is that of this iteration alone."""
+    for iteration in active_iterations():
+        iteration.has_learned = True
 
 
 def _wrapped(form: Affine, highest: int, extent: int) -> Affine | None:
-    """A position with negative ones counted from the end, if that is one form for all turns."""
+    """A position, from the end if it is negative, where that is one form for all iterations."""
     if form.low < 0:
         form = form.plus(Affine(extent)) if form.high < 0 else form
     return form if form.low >= 0 and form.high <= highest else None

@@ -5,7 +5,7 @@ the user's line; `Tracer.add_guard` notes that Python has branched on a value. T
 `record_error`, `check_write`, `close_leaf`, ... tell the current tracer what else matters to it.
 
 `start_loop` is called when a Python loop is about to iterate: `control/python_loops` hands in what
-follows its turns.
+follows its iterations.
 
 Invariant: a plain array that is an operand is kept by reference, since the compiled code reads it
 afresh on every call; a copy of what it held is kept beside it (`Tracer.snapshot_operand`).
@@ -118,7 +118,7 @@ class Tracer:
     instances        by id, objects of the user's classes that the trace made: arguments with
                      tracked values in them, gradients
     errors           errors raised because of values: a function that goes on has branched on them
-    turns            the symbolic turns of loops that are running, innermost last (`loop_index.py`)
+    iterations       symbolic ones, of loops that are running, innermost last (`loop_index.py`)
     abort_reason     why the trace cannot be used; the call goes on as plain Python
     origin           what the next equations derive from: a recorded value, or a line as text
     unmonitored      a context for code that calls none of the user's
@@ -148,7 +148,7 @@ class Tracer:
         self.original_arrays: Mapping[int, Any] = {}
         self.instances: dict[int, Any] = {}
         self.errors: list[Exception] = []
-        self.turns: list[Any] = []
+        self.iterations: list[Any] = []
         self.abort_reason = ""
         self.drops_history = False
         self.new_bytes = 0
@@ -230,8 +230,8 @@ class Tracer:
             frame = user_frame(depth - 1)
             place = (None, 0) if frame is None else (frame.f_code, frame.f_lineno)
         recording.equations.append((value, *place))
-        for turn in self.turns:
-            turn.note_growth(value)
+        for iteration in self.iterations:
+            iteration.note_growth(value)
         aval = value.aval
         if type(aval) is _ndarray and not is_lazy(value):
             self.add_bytes(aval.nbytes)
@@ -540,7 +540,7 @@ def start_loop(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
 
 
 def note_extents(value: Value) -> None:
-    """The code asks for extents of a value: one that grows has them in the turn that runs alone."""
+    """The code asks for extents of a value: one that grows has them in this iteration alone."""
     tracer = current_tracer()
-    for turn in () if tracer is None else tracer.turns:
-        turn.has_learned |= value in turn.growing
+    for iteration in () if tracer is None else tracer.iterations:
+        iteration.has_learned |= value in iteration.growing

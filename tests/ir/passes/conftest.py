@@ -1,4 +1,4 @@
-"""The passes are tested on loops of which the trace has every turn."""
+"""The passes are tested on loops of which the trace has every iteration."""
 
 import pytest
 

@@ -110,9 +110,9 @@ def test_interpreted_gradients_are_those_of_the_tape(name):
         return np.sum(program(x))
 
     fast = tracker.value_and_grad(tracker.jit(loss))
-    for turn in range(3):
-        value, slope = fast(X + turn)
-        plain_value, plain_slope = tracker.value_and_grad(loss)(X + turn)
+    for i in range(3):
+        value, slope = fast(X + i)
+        plain_value, plain_slope = tracker.value_and_grad(loss)(X + i)
         np.testing.assert_allclose(value, plain_value, rtol=1e-13)
         np.testing.assert_allclose(slope, plain_slope, rtol=1e-13)
     assert _slow_calls(fast) == 3
@@ -250,7 +250,7 @@ def test_partial_and_method_are_interpreted():
 
     model = Model(np.arange(12.0))
     bound = tracker.jit(functools.partial(lambda a, x: a * x, 3.0))
-    for turn in range(4):
-        model.w = model.w + turn
+    for i in range(4):
+        model.w = model.w + i
         assert model(X) == pytest.approx(np.sum(np.tanh(model.w * X)))
-        np.testing.assert_allclose(bound(X + turn), 3 * (X + turn))
+        np.testing.assert_allclose(bound(X + i), 3 * (X + i))

@@ -22,7 +22,7 @@ def steps(x, k=1.0, count=60):
     return x
 
 
-def turns(x):
+def looped(x):
     return tracker.fori_loop(0, 50, lambda _, y: y + 0.1 * np.cos(y), x)
 
 
@@ -42,7 +42,7 @@ ONE_OPERATION = {
     "several arguments": (lambda x, k: steps(x, k), X, 1.3),
     "data beside": (lambda data, x: np.sum(steps(data) * steps(x)), X[:2], 0.5),
     "structures": (several, {"w": X, "b": [X[:3], 2.0]}),
-    "loop": (turns, X),
+    "loop": (looped, X),
     "branch": (lambda x: steps(x) if x[0] > 0 else steps(-x), X),
     "complex inside": (complex_steps, X),
 }

@@ -96,8 +96,8 @@ def test_draws_equal_those_of_the_plain_function(by, name):
     ours, plain = np.random.default_rng(5), np.random.default_rng(5)
     np.random.seed(0)
     state = np.random.get_state()
-    for turn in range(24):
-        x = ARRAYS[turn % 3]
+    for i in range(24):
+        x = ARRAYS[i % 3]
         found, after = _outcome(g, a := x.copy(), ours), np.random.get_state()
         np.random.set_state(state)
         assert_same(found, _outcome(f, b := x.copy(), plain))

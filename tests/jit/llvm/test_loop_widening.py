@@ -1,4 +1,4 @@
-"""Vector loops: the elements of the scalar loops, for any number of turns, and no vectors where
+"""Vector loops: the elements of the scalar loops, for any trip count, and no vectors where
 lanes depend on each other."""
 
 import ctypes
@@ -71,7 +71,7 @@ WIDENED = {
     "intrinsic": ROOT + loop(X + ROOTS),
     "last number": loop(X + SQUARED + KEEP, cells=CELL, after=RESULT),
     "last of few": loop(X + SQUARED + KEEP, "5", cells=CELL, after=RESULT),
-    "few turns": loop(X + SQUARED, last="5"),
+    "few iterations": loop(X + SQUARED, last="5"),
 }
 BEFORE = "  %j = sub i64 %i, -1\n" + at("%b.at", "%q", "%i") + read("%x", "%b.at")
 BEFORE += at("%to", "%q", "%j") + "  %y = fadd double %x, 1.0\n" + write("%y", "%to")
@@ -84,11 +84,11 @@ DELAYED = ADD + write("%old", "%acc1") + read("%kept", "%acc1") + TO + write("%k
 PARTIAL = ADD + TO + write("%new", "%to")
 SAME = "  %y = fmul double %x, %x\n" + write("%y", "%q")
 SCALAR = {
-    "reads what the turn before wrote": loop(BEFORE),
-    "writes what the next turn overwrites": loop(X + TWICE),
+    "reads what the iteration before wrote": loop(BEFORE),
+    "writes what the next iteration overwrites": loop(X + TWICE),
     "a sum in order": loop(X + IN_ORDER, cells=CELL, after=RESULT),
-    "sums before each turn": loop(X + SCAN, cells=CELL),
-    "sums up to each turn": loop(X + PARTIAL, cells=CELL),
+    "sums before each iteration": loop(X + SCAN, cells=CELL),
+    "sums up to each iteration": loop(X + PARTIAL, cells=CELL),
     "sums by another cell": loop(X + DELAYED, cells=OTHER_CELL),
     "one place": loop(X + SAME),
 }
@@ -150,14 +150,14 @@ def test_blocks_are_moved_by_the_c_library(name, monkeypatch):
         np.testing.assert_array_equal(moved, scalar)
 
 
-def test_what_turns_have_in_common_is_computed_before_a_scalar_loop():
+def test_what_iterations_have_in_common_is_computed_before_a_scalar_loop():
     body = "  %a = load double, ptr %p\n  %k = sdiv i64 %n, 3\n  %m = mul i64 %n, 8\n"
     body += "  %t = add i64 %m, %i\n  %o = fmul double %a, 2.0\n" + at("%to", "%q", "%m")
     text = widen_loops(loop(body + write("%o", "%to")))
-    before, _, turn = text.partition("\nloop1:\n")
+    before, _, inside = text.partition("\nloop1:\n")
     assert "%m = " in before and "%to = " in before
     for name in ("%a", "%k", "%t", "%o"):  # of a load, a division, the counter, a load
-        assert f"{name} = " in turn
+        assert f"{name} = " in inside
 
 
 def test_loops_of_another_form_stay_as_they_are():

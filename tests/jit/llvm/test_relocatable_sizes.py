@@ -273,7 +273,7 @@ def test_accesses_of_one_stride_share_its_load():
     assert len(tables["sizes.body0"]) == 8 * 9 and bodies.count(".far = ") == 3  # at each use
 
 
-def test_loops_of_few_turns_have_another_text():
+def test_loops_of_few_iterations_have_another_text():
     texts = {n: lift_sizes(KERNEL.replace("300", str(n)))[0] for n in (9, 10, 1000)}
     assert texts[10] == texts[1000] != texts[9]
     assert "icmp ult i64 %nv1, 9\n" in texts[9]

@@ -111,8 +111,8 @@ def test_numbers_are_the_plain_function_s(by, name):
     f = PROGRAMS[name]
     g = jit(f, max_traces=16)
     ours, plain = np.random.default_rng(5), np.random.default_rng(5)
-    for turn in range(9):
-        x = X + 0.1 * turn
+    for i in range(9):
+        x = X + 0.1 * i
         assert_same(g(x, ours), f(x, plain))
         assert ours.bit_generator.state == plain.bit_generator.state
         drain()
@@ -173,10 +173,10 @@ def test_old_generators(r):
 
     g = jit(f)
     seed = r.seed
-    for turn in range(4):
-        seed(turn)
+    for i in range(4):
+        seed(i)
         found = g(X)
-        seed(turn)
+        seed(i)
         assert_same(found, f(X))
         drain()
 
@@ -196,11 +196,11 @@ def test_gradients_follow_the_draws(name):
         return sum(np.sum(np.sin(part)) for part in (found if type(found) is tuple else (found,)))
 
     g = jit(lambda x: gradient(with_given, x)[0])
-    for turn in range(4):
-        r.bit_generator.state = np.random.default_rng(turn).bit_generator.state
+    for i in range(4):
+        r.bit_generator.state = np.random.default_rng(i).bit_generator.state
         found = g(X)
         np.testing.assert_allclose(
-            found, ngradient(lambda x, turn=turn: loss(x, turn), X)[0], rtol=1e-5, atol=1e-7
+            found, ngradient(lambda x, i=i: loss(x, i), X)[0], rtol=1e-5, atol=1e-7
         )
         drain()
 

@@ -1,45 +1,48 @@
-"""Python loops of traced code, at the price of a few turns.
+"""Python loops of traced code, at the price of a few iterations.
 
 Under a trace, `range`, `zip`, `enumerate` and arrays that a `for` statement iterates give a
-`LoopIterator` (`iterator.py`). Between two turns it has the frame of the loop, and makes one turn
-symbolic: the loop's index, and plain numbers that the loop carries, become tracked numbers. The
-interpreter runs this turn as ever, on real numbers, and its equations are recorded as ever. If the
-turn can stand for those after it, one `loop` equation (`control/loop.py`) makes them, its results
-go into names and arrays, and the iterator ends; the equations of the turn itself are dead code.
-Otherwise the iterator hands out the remaining turns one by one, as the plain loop.
+`LoopIterator` (`iterator.py`). Between two iterations it has the frame of the loop, and makes one
+iteration symbolic: the loop's index, and plain numbers that the loop carries, become tracked
+numbers. The interpreter runs this iteration as ever, on real numbers, and its equations are
+recorded as ever. If the iteration can stand for those after it, one `loop` equation
+(`control/loop.py`) makes them, its results go into names and arrays, and the iterator ends; the
+equations of the iteration itself are dead code. Otherwise the iterator hands out the remaining
+iterations one by one, as the plain loop.
 
-Why a turn may stand for others: a turn is a function of symbolic numbers and of concrete state. If
-the concrete state is afterwards what it was (`turn_state.py`), and nothing has learned what the
-symbolic numbers are (no guard, conversion, escape or error), then the next turn does the same with
-other numbers, and so on. What could change state unseen never starts a symbolic turn: the bytecode
-of the loop, and of functions that it calls, is read beforehand (`loop_code.py`).
+Why an iteration may stand for others: an iteration is a function of symbolic numbers and of
+concrete state. If the concrete state is afterwards what it was (`iteration_state.py`), and nothing
+has learned what the symbolic numbers are (no guard, conversion, escape or error), then the next
+iteration does the same with other numbers, and so on. What could change state unseen never starts a
+symbolic iteration: the bytecode of the loop, and of functions that it calls, is read beforehand
+(`loop_code.py`).
 
-- Names are carried if the next turn may read them (liveness in the bytecode). If a name that is not
-  is read after the loop, the last turn runs as a plain one.
+- Names are carried if the next iteration may read them (liveness in the bytecode). If a name that
+  is not is read after the loop, the last iteration runs as a plain one.
 - Plain numbers stay plain: what they are after the loop is computed as Python does
   (`constants.py`).
-- `turn_body.py` makes the body. Subscripts with the index have affine places
+- `iteration_body.py` makes the body. Subscripts with the index have affine places
   (`tape/loop_index.py`): reads of other arrays there are rows of the loop (`places.py`), and arrays
-  that turns write are divided into lines (`moving_arrays.py`), so that no array is copied in each
-  turn, and the pullback keeps lines only. Where that fails, the array is carried: parts of it are
-  read and written at positions that the turn computes, in its memory, and the pullback restores
-  what turns have overwritten (`control/overwritten.py`).
+  that iterations write are divided into lines (`moving_arrays.py`), so that no array is copied in
+  each iteration, and the pullback keeps lines only. Where that fails, the array is carried: parts
+  of it are read and written at positions that the iteration computes, in its memory, and the
+  pullback restores what iterations have overwritten (`control/overwritten.py`).
 - Slices whose extents move (`A[i, :i]`) have the extent of their axis in the body, and the
   positions that mean something (`growing_values.py`). Which code may see them is known beforehand
-  (`turn_state.py`), and a turn that asks for such an extent stands for no other turns. The products
-  of rows with such slices of a matrix (`X[:, i] @ X[:, i:]`) are one product, before the loop.
-- Lists to which turns only append get rows of what the loop stacks (`growing_lists.py`).
-- Loops nest: rows and writes of an inner loop are equations of the outer turn, with places that are
-  affine in the outer index. The number of turns of an inner loop may be affine, too; then it is an
-  operand, and what the loop stacks has room for the most turns.
+  (`iteration_state.py`), and an iteration that asks for such an extent stands for no other
+  iterations. The products of rows with such slices of a matrix (`X[:, i] @ X[:, i:]`) are one
+  product, before the loop.
+- Lists to which iterations only append get rows of what the loop stacks (`growing_lists.py`).
+- Loops nest: rows and writes of an inner loop are equations of the outer iteration, with places
+  that are affine in the outer index. The trip count of an inner loop may be affine, too; then it is
+  an operand, and what the loop stacks has room for the greatest trip count.
 
-Not rolled: places that wrap around, turns that read a list that they grow or change objects,
+Not rolled: places that wrap around, iterations that read a list that they grow or change objects,
 branches on the index or on values, comprehensions; of slices whose extents move all but elementwise
 ops, sums, products and flips, and where they are parts of large matrices that are not multiplied by
 rows (a product of the part is faster).
 
 Invariant: results, writes, prints and exceptions are those of the plain loop. What is not known to
-be the same in all turns raises `NotRollable`, and nothing has happened.
+be the same in all iterations raises `NotRollable`, and nothing has happened.
 """
 
 from tracker.control.python_loops.iterator import start as start

@@ -1,4 +1,4 @@
-"""Numbers of a turn that depend on nothing but plain numbers: counters, `t += dt`, `2 * i`.
+"""Numbers of an iteration that depend on nothing but plain numbers: counters, `t += dt`, `2 * i`.
 
 In the plain loop they are Python's. `ConstantValues.after` computes what they are after the loop as
 Python does, so that a name holds the same number afterwards, to the last bit.
@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from tracker.control.python_loops.iteration_body import Carry, Iteration
 from tracker.control.python_loops.places import NotRollable
-from tracker.control.python_loops.turn_body import Carry, Turn
 from tracker.ir.op import has_effect
 from tracker.tape.value import Value, history_of
 
@@ -20,14 +20,14 @@ _MAX_INTEGER = 1 << 62
 
 
 class ConstantValues:
-    """The values of a turn that depend on symbols and on the plain numbers that `starts` stand for
-    alone."""
+    """The values of an iteration that depend on symbols and on the plain numbers that `starts`
+    stand for alone."""
 
-    def __init__(self, turn: Turn, starts: Iterable[Value]) -> None:
-        self.symbols = turn.symbols
-        self.values = {symbol.value for symbol in turn.symbols} | set(starts)
+    def __init__(self, iteration: Iteration, starts: Iterable[Value]) -> None:
+        self.symbols = iteration.symbols
+        self.values = {symbol.value for symbol in iteration.symbols} | set(starts)
         self.equations: list[Value] = []
-        for value, _, _ in turn.equations:
+        for value, _, _ in iteration.equations:
             if self._is_constant(value):
                 self.values.add(value)
                 self.equations.append(value)
@@ -46,8 +46,8 @@ class ConstantValues:
     def after(
         self, count: int, carries: Sequence[Carry], wanted: Iterable[Value] = ()
     ) -> tuple[list[Any], dict[Value, list[Any]]]:
-        """What carries are after so many turns, as plain numbers (None for those that are none),
-        and the wanted values that are plain numbers, in each turn."""
+        """What carries are after so many iterations, as plain numbers (None for those that are
+        none), and the wanted values that are plain numbers, in each iteration."""
         plain, known = self._plain(carries)
         found: dict[Value, list[Any]] = {value: [] for value in wanted if value in known}
         if not any(plain) and not found:
@@ -77,7 +77,7 @@ class ConstantValues:
         return after, found
 
     def _plain(self, carries: Sequence[Carry]) -> tuple[list[bool], set[Value]]:
-        """Which carries, and which values, are plain numbers in every turn."""
+        """Which carries, and which values, are plain numbers in every iteration."""
         plain = [c.start in self.values for c in carries]
         while True:
             others = {c.start for c, p in zip(carries, plain, strict=True) if not p}

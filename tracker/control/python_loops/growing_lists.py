@@ -1,11 +1,11 @@
-"""Lists that the turns of a loop append to: `states.append(x)`.
+"""Lists that the iterations of a loop append to: `states.append(x)`.
 
-The loop stacks what its turns append, and the list gets rows of the stack, read when they are used;
-`np.array(states)` is the stack itself (`ops/indexing/rows.py`). A turn may append numbers and
-arrays, and tuples, lists and dicts of them that it makes.
+The loop stacks what its iterations append, and the list gets rows of the stack, read when they are
+used; `np.array(states)` is the stack itself (`ops/indexing/rows.py`). An iteration may append
+numbers and arrays, and tuples, lists and dicts of them that it makes.
 
 Invariant: whatever is appended in several places, or has a name after the loop, is one object, as
-after the plain loop. An array that a later turn might write into is not appended.
+after the plain loop. An array that a later iteration might write into is not appended.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from tracker.control.python_loops.constants import ConstantValues
+from tracker.control.python_loops.iteration_state import IterationState, is_constant
 from tracker.control.python_loops.places import NotRollable
-from tracker.control.python_loops.turn_state import TurnState, is_constant
 from tracker.ops.shape.rows import rows_of
 from tracker.tape.record import value_of, wrap
 from tracker.tape.tracked import Tracked
@@ -26,11 +26,11 @@ from tracker.tape.value import Value
 
 
 class GrowingLists:
-    """What a turn has appended. `starts` and `ends` are what the carried names had before and
+    """What an iteration has appended. `starts` and `ends` are what the carried names had before and
     after it."""
 
     def __init__(
-        self, state: TurnState, starts: Mapping[str, Any], ends: Mapping[str, Any]
+        self, state: IterationState, starts: Mapping[str, Any], ends: Mapping[str, Any]
     ) -> None:
         self.state, self.starts, self.ends = state, starts, ends
         self.parts = [(x, length, x[length:]) for x, length in state.grown()]
@@ -49,7 +49,7 @@ class GrowingLists:
         return [value_of(leaf) for leaf in self.leaves.values()]
 
     def _refuse_shared(self) -> None:
-        """Refuse arrays that have another name, or that turns write into."""
+        """Refuse arrays that have another name, or that iterations write into."""
         arrays = [x for x in self.leaves.values() if _is_array(x)]
         written = {id(handle) for handle, _ in self.state.written()}
         carried = {id(x) for x in self.starts.values()}
@@ -57,13 +57,13 @@ class GrowingLists:
             if getattr(x, "_view", None) is not None:
                 raise NotRollable("a view is appended")
             if id(x) in self.state.handles and id(x) not in carried:
-                raise NotRollable("one array is appended in all turns")
+                raise NotRollable("one array is appended in all iterations")
         if arrays and not carried.isdisjoint(written):
             raise NotRollable("an array is written that may be in a list")
         for _, _, elements in self.parts:
             for container in _containers(elements):
                 if id(container) in self.state.containers:
-                    raise NotRollable("one container is appended in all turns")
+                    raise NotRollable("one container is appended in all iterations")
 
     def extend(
         self,
@@ -72,8 +72,8 @@ class GrowingLists:
         numbers: Mapping[Value, Sequence[Any]],
         after: Mapping[str, Any],
     ) -> None:
-        """Have lists what all turns append: rows of stacks, or plain numbers. `after`: what names
-        have after the loop."""
+        """Have lists what all iterations append: rows of stacks, or plain numbers. `after`: what
+        names have after the loop."""
         objects = {
             key: self._objects(leaf, count, stacks, numbers) for key, leaf in self.leaves.items()
         }
@@ -86,8 +86,8 @@ class GrowingLists:
         for x, length, elements in self.parts:
             del x[length:]
             for at in range(count):
-                turn = {key: rows[at] for key, rows in objects.items()}
-                x += [_rebuilt(element, turn) for element in elements]
+                iteration = {key: rows[at] for key, rows in objects.items()}
+                x += [_rebuilt(element, iteration) for element in elements]
 
     def _objects(
         self,
@@ -96,7 +96,7 @@ class GrowingLists:
         stacks: Mapping[Value, Any],
         numbers: Mapping[Value, Sequence[Any]],
     ) -> list[Any]:
-        """What stands for a leaf, for each turn."""
+        """What stands for a leaf, for each iteration."""
         value = value_of(leaf)
         if value in numbers:
             return list(numbers[value])
@@ -105,7 +105,7 @@ class GrowingLists:
         return [wrap(value) for _ in range(count)]
 
 
-def with_plain_numbers(state: TurnState, constants: ConstantValues) -> None:
+def with_plain_numbers(state: IterationState, constants: ConstantValues) -> None:
     """Have lists the numbers that symbolic ones stand for: the loop is not rolled."""
 
     for x, length in state.grown():

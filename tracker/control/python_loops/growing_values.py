@@ -1,4 +1,4 @@
-"""Values of a turn whose extents move with loops, and parts of arrays at positions that move.
+"""Values of an iteration whose extents move with loops, and parts of arrays at positions that move.
 
 In a body, an axis that grows has the extent of the array that it was cut from, and elements
 outside of a `Span` that mean nothing. `GrowingValues.write` writes the equations on such values:
@@ -38,15 +38,15 @@ from tracker.ops.indexing.getitem import gather, getitem, put, scatter
 from tracker.ops.linalg.matmul import matmul
 from tracker.ops.reduce.reduce import sum_
 from tracker.ops.shape.create import before, iota, to_discrete
-from tracker.tape.loop_index import Affine, AxisPlace, Places, TurnIndex
+from tracker.tape.loop_index import Affine, AxisPlace, IterationIndex, Places
 from tracker.tape.record import apply, wrap
 from tracker.tape.value import NO_PARAMS, Value
 
 if TYPE_CHECKING:
-    from tracker.control.python_loops.turn_body import TurnBody
+    from tracker.control.python_loops.iteration_body import IterationBody
 
 _MAX_MASKED = 1 << 14  # elements; beyond, products of parts are faster than a short trace
-_MAX_PRODUCT = 1 << 24  # elements of a product of matrices, of whose rows turns take parts:
+_MAX_PRODUCT = 1 << 24  # elements of a product of matrices, of whose rows iterations take parts:
 _MAX_WASTE = 3  # one in so many
 _INT = np.dtype(np.intp)
 _LINEAR = (add, subtract, negative, positive)  # of zeros they make zeros
@@ -55,9 +55,9 @@ _LINEAR = (add, subtract, negative, positive)  # of zeros they make zeros
 class GrowingValues:
     """What is known of growing values: their `spans`, whether they are zero outside, and whether
     they are parts of arrays (`are_parts`), which may be anything there. `loops`: the spans of what
-    loops stack that take a number of turns that moves."""
+    loops stack whose trip count moves."""
 
-    def __init__(self, body: TurnBody) -> None:
+    def __init__(self, body: IterationBody) -> None:
         self.body = body
         self.spans: dict[Value, Spans] = {}
         self.are_zero: set[Value] = set()
@@ -73,19 +73,19 @@ class GrowingValues:
 
     def is_growing(self, x: Any) -> bool:
         return type(x) is Value and (
-            x in self.spans or x in self.loops or x in self.body.turn.symbolic.counts
+            x in self.spans or x in self.loops or x in self.body.iteration.symbolic.counts
         )
 
     # Positions and masks
 
     def number(self, form: Affine) -> Any:
-        """A form as a number of the turn."""
+        """A form as a number of the iteration."""
         if not form.terms:
             return form.const
         if form not in self.numbers:
             total: Any = None
             for variable, factor in form.terms:
-                term = self.body.turn_number(variable)
+                term = self.body.iteration_number(variable)
                 term = self._emit_int(multiply, term, factor) if factor != 1 else term
                 total = term if total is None else self._emit_int(add, total, term)
             self.numbers[form] = self._emit_int(add, total, form.const) if form.const else total
@@ -99,7 +99,7 @@ class GrowingValues:
         if (form, extent) not in self.positions:
             given = (self.number(form),)
             made = self.body.emit(to_discrete, given, {"dtype": _INT}, np.intp(0))
-            if self.body.counts.low <= 0:  # a pullback is traced as if there were a turn
+            if self.body.counts.low <= 0:  # a pullback is traced as if there were an iteration
                 made = self._emit_array(minimum, made, np.intp(extent - 1))
                 made = self._emit_array(maximum, made, np.intp(0))
             self.positions[form, extent] = made
@@ -108,7 +108,7 @@ class GrowingValues:
     def mask(self, spans: Spans, shape: tuple[int, ...]) -> Value:
         """Where an array lies within its spans."""
         if math.prod(shape) > _MAX_MASKED:
-            raise NotRollable("most of a turn would be to select in large arrays")
+            raise NotRollable("most of an iteration would be to select in large arrays")
         key = spans, shape
         if key not in self.masks:
             conditions = []
@@ -139,7 +139,7 @@ class GrowingValues:
         return self.body.emit(where, (self.mask(spans, aval.shape), x, other), NO_PARAMS, aval)
 
     def _filled(self, x: Value, number: int) -> Value:
-        """What a growing value of the turn is in the body, with a number outside of its spans."""
+        """A growing value of the iteration in the body, with a number outside of its spans."""
         made: Value = self.body.read(x)
         if number == 0 and x in self.are_zero:
             return made
@@ -170,12 +170,12 @@ class GrowingValues:
         return self.with_spans(value, spans_of_places(places), made)
 
     def read_unwritten(self, base: Value, value: Value) -> Any:
-        """Write a read of a part of an array that is the same in all turns."""
+        """Write a read of a part of an array that is the same in all iterations."""
         shape = np.shape(base.aval)
         places = places_of(value.params["index"], shape)
         whole = whole_places(places)
         if any(p is not None and p.start.factor(self.body.variable) for p in whole):
-            made = self.body.row(base, TurnIndex.of((), whole), part_aval(base.aval, whole))
+            made = self.body.row(base, IterationIndex.of((), whole), part_aval(base.aval, whole))
         elif is_everything(whole, shape):
             made = base
         else:
@@ -183,8 +183,8 @@ class GrowingValues:
         return self.with_spans(value, spans_of_places(places), made)
 
     def _written_before(self, base: Value, places: Places) -> Value:
-        """The oldest version of an array in this turn that is the same at these places: versions
-        that nothing else reads are made in the memory of the array."""
+        """The oldest version of an array in this iteration that is the same at these places:
+        versions that nothing else reads are made in the memory of the array."""
         while base.op is put and base in self.body.made:
             written = places_of(base.params["index"], np.shape(base.aval))
             if not are_apart(written, places):
@@ -193,7 +193,7 @@ class GrowingValues:
         return base
 
     def _stored(self, base: Value, value: Value, places: Places) -> Value | None:
-        """What this turn has written last, if it is what is read."""
+        """What this iteration has written last, if it is what is read."""
         if base.op is not put or base not in self.body.made:
             return None
         shape = np.shape(base.aval)
@@ -219,7 +219,7 @@ class GrowingValues:
         aval = part_aval(array.aval, places)
         if not arrays:
             if array.aval.size > max(_MAX_MASKED, 4 * np.size(aval)):
-                raise NotRollable("a pullback would copy a large array in each turn")
+                raise NotRollable("a pullback would copy a large array in each iteration")
             params = {"index": index_at(places, array.aval.shape)}
             return self.body.emit(getitem, (array,), params, aval)
         return self.body.emit(gather, (array, *arrays), {"index": index}, aval)
@@ -276,7 +276,7 @@ class GrowingValues:
         return self.write_at(array, given, whole)
 
     def _before_same(self, base: Value, places: Places) -> Value:
-        """What an array was before this turn wrote at the same places that are written again."""
+        """What an array was before this iteration wrote at the places that are written again."""
         while base.op is put and base in self.body.made:
             shape = np.shape(base.aval)
             grows = any(spans_of_places(places))
@@ -286,7 +286,7 @@ class GrowingValues:
         return base
 
     def merged(self, spans: Spans, value: Value, old: Value) -> Value:
-        """A part of an array of the body, in which a write of the turn writes within spans."""
+        """A part of an array of the body, in which a write of the iteration writes within spans."""
         part = value.operands[1]
         op, term = _update(value) or (None, part)
         given = self._aligned(term, spans, len(spans))
@@ -306,7 +306,7 @@ class GrowingValues:
         if isinstance(op.lower, Map) and set(value.params) <= {"dtype"}:
             return self._write_elementwise(value)
         index = value.params.get("index")
-        if op is getitem and isinstance(index, TurnIndex) and index.flips is not None:
+        if op is getitem and isinstance(index, IterationIndex) and index.flips is not None:
             return self._write_flip(value, index.flips)
         if isinstance(op.lower, Loop):
             return self._write_loop(value)
@@ -354,7 +354,7 @@ class GrowingValues:
         return self.body.emit(value.op, tuple(operands), value.params, aval)
 
     def _aligned(self, x: Any, spans: Spans, ndim: int, outside: int | None = None) -> Any:
-        """An operand of the turn in the body, which fits to others with these spans."""
+        """An operand of the iteration in the body, which fits to others with these spans."""
         own, shape = self.spans_of(x), np.shape(_aval(x))
         first = ndim - len(shape)
         if first < 0:
@@ -452,13 +452,13 @@ class GrowingValues:
         left = wrap(lines) if at == 0 else np.transpose(wrap(lines))
         right = wrap(matrix) if inner == 0 else np.transpose(wrap(matrix))
         product = apply(matmul, (left, right))._value
-        index = TurnIndex.of((), (own[at], places[1 - inner]))
+        index = IterationIndex.of((), (own[at], places[1 - inner]))
         made = self.body.row(product, index, np.zeros(span.extent, value.aval.dtype))
         self.with_spans(value, (span,), made)
         return made
 
     def _is_part_of_matrix(self, x: Any, ndim: int) -> bool:
-        """Whether a value of this many axes is read from a matrix that is the same in all turns."""
+        """Whether a value of this many axes is read from a matrix that all iterations share."""
         if type(x) is not Value or x.op is not getitem or type(x.operands[0]) is not Value:
             return False
         matrix, index = x.operands[0], x.params["index"]
@@ -467,7 +467,7 @@ class GrowingValues:
         return matrix not in self.body.dependent and np.ndim(matrix.aval) == len(index) == 2
 
     def _total_width(self, span: Span) -> int:
-        """The positions in a span, over all turns; 0 if an outer loop says how many."""
+        """The positions in a span, over all iterations; 0 if an outer loop says how many."""
         variable, width = self.body.variable, span.width
         if self.body.counts.terms or width.at_start(variable).terms:
             return 0
@@ -475,10 +475,10 @@ class GrowingValues:
         return self.body.count * (width.const + last) // 2
 
     def _write_loop(self, value: Value) -> Value:
-        """Write a loop whose number of turns moves: with room for the most turns."""
+        """Write a loop whose trip count moves: with room for the greatest trip count."""
         params = value.params
         count, *operands = value.operands
-        counts = self.body.turn.symbolic.counts.get(count, Affine(params["length"]))
+        counts = self.body.iteration.symbolic.counts.get(count, Affine(params["length"]))
         most = counts.high
         fixed = params["consts"] + params["carries"]
         if any(map(self.spans_of, operands[:fixed])) or not most:
@@ -496,10 +496,10 @@ class GrowingValues:
         return made
 
     def _rows(self, x: Any, counts: Affine, most: int) -> Any:
-        """The rows of a loop, with room for the most turns."""
+        """The rows of a loop, with room for the greatest trip count."""
         spans, made = self.spans_of(x), self.body.read(x)
         if spans is None or spans[0] is None or any(spans[1:]) or spans[0].width != counts:
-            raise NotRollable("a loop has other rows than turns")
+            raise NotRollable("a loop has other rows than iterations")
         start, shape = spans[0].low, (most, *_aval(made).shape[1:])
         aval = np.zeros(shape, _aval(made).dtype)
         if not start.terms:

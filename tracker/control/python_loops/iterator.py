@@ -1,8 +1,8 @@
-"""Iterators that follow the turns of a Python loop (see the folder's docstring).
+"""Iterators that follow the iterations of a Python loop (see the folder's docstring).
 
 `start` makes one where `range`, `zip`, `enumerate` or an array is iterated by a `for` statement of
-traced code. Between two turns it has the frame of the loop; `_begin` makes the next turn a symbolic
-one, and `_end` rolls the rest of the loop if that turn can stand for it.
+traced code. Between two iterations it has the frame of the loop; `_begin` makes the next iteration
+a symbolic one, and `_end` rolls the rest of the loop if that iteration can stand for it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import numpy as np
 
 from tracker.control.python_loops.constants import ConstantValues
 from tracker.control.python_loops.growing_lists import GrowingLists, with_plain_numbers
+from tracker.control.python_loops.iteration_body import Carry, Iteration, IterationBody, Symbol
+from tracker.control.python_loops.iteration_state import IterationState
 from tracker.control.python_loops.loop_code import LoopCode
 from tracker.control.python_loops.places import NotRollable
-from tracker.control.python_loops.turn_body import Carry, Symbol, Turn, TurnBody
-from tracker.control.python_loops.turn_state import TurnState
 from tracker.ir.types import type_of
 from tracker.jit.tracing import calls_unmonitored
 from tracker.ops.elementwise.unary import positive
@@ -32,8 +32,8 @@ from tracker.support.structs import record
 from tracker.tape.loop_index import (
     Affine,
     AxisPlace,
-    SymbolicTurn,
-    TurnIndex,
+    IterationIndex,
+    SymbolicIteration,
     affine_form,
     note_unknown_place,
 )
@@ -43,8 +43,8 @@ from tracker.tape.tracer import Tracer, current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
-_MIN_TURNS = 6  # of a loop that is followed
-_ATTEMPTS = 3  # symbolic turns; what is carried may have settled on a type by then
+_MIN_TRIP_COUNT = 6  # of a loop that is followed
+_ATTEMPTS = 3  # symbolic iterations; what is carried may have settled on a type by then
 _MIN_EQUATIONS = 2_000  # of a loop over numbers and small arrays; a shorter one is faster unrolled
 _MIN_EQUATIONS_OF_LARGE = 150  # the same, over other arrays
 _NUMBERS = (int, float, complex)
@@ -63,7 +63,7 @@ def start(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
     tracer = current_tracer()
     if source is None or tracer is None:
         return None
-    if source.count < (1 if source.counts.terms else _MIN_TURNS):
+    if source.count < (1 if source.counts.terms else _MIN_TRIP_COUNT):
         return None
     made = LoopIterator(tracer, code, source)
     _running[:] = [ref for ref in _running if ref() is not None]
@@ -76,15 +76,15 @@ def start(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
 
 @record(frozen=True, eq=False)
 class _Source:
-    """What a loop goes through. `item(at)` is what the plain loop gets, `symbolic(turn, at)` the
-    same with tracked numbers, and `symbols` the numbers that count.
+    """What a loop goes through. `item(at)` is what the plain loop gets, `symbolic(iteration, at)`
+    the same with tracked numbers, and `symbols` the numbers that count.
 
-    counts  how many items there are in every turn of the loops around it
+    counts  how many items there are in every iteration of the loops around it
     """
 
     counts: Affine
     item: Callable[[int], Any]
-    symbolic: Callable[[SymbolicTurn, int, list[Symbol]], Any]
+    symbolic: Callable[[SymbolicIteration, int, list[Symbol]], Any]
 
     @property
     def count(self) -> int:
@@ -108,7 +108,9 @@ def _source(kind: str, given: tuple[Any, ...]) -> _Source | None:
     return _Source(
         Affine(min(part.count for part in known)),
         lambda at: tuple([part.item(at) for part in known]),
-        lambda turn, at, symbols: tuple([part.symbolic(turn, at, symbols) for part in known]),
+        lambda iteration, at, symbols: tuple(
+            [part.symbolic(iteration, at, symbols) for part in known]
+        ),
     )
 
 
@@ -121,8 +123,8 @@ def _part_source(x: Any) -> _Source | None:
 
 
 def _range_source(numbers: range) -> _Source:
-    def symbolic(turn: SymbolicTurn, at: int, symbols: list[Symbol]) -> Any:
-        made = turn.index(Affine(numbers[at]), numbers.step)
+    def symbolic(iteration: SymbolicIteration, at: int, symbols: list[Symbol]) -> Any:
+        made = iteration.index(Affine(numbers[at]), numbers.step)
         symbols.append(Symbol(made._value, numbers[at], numbers.step))  # type: ignore[arg-type]
         return made
 
@@ -130,7 +132,7 @@ def _range_source(numbers: range) -> _Source:
 
 
 def _moving_range_source(first: Any, stop: Any = None, step: Any = 1) -> _Source | None:
-    """A range whose bounds move with the loops around it, by the same form in all turns."""
+    """A range whose bounds move with the loops around it, by the same form in all iterations."""
     first, stop = (0, first) if stop is None else (first, stop)
     low, high = affine_form(first), affine_form(stop)
     if low is None or high is None or type(step) is not int or abs(step) != 1:
@@ -139,8 +141,8 @@ def _moving_range_source(first: Any, stop: Any = None, step: Any = 1) -> _Source
     if counts.low < 0:
         return None
 
-    def symbolic(turn: SymbolicTurn, at: int, symbols: list[Symbol]) -> Any:
-        made = turn.index(low.plus(Affine(step * at)), step)
+    def symbolic(iteration: SymbolicIteration, at: int, symbols: list[Symbol]) -> Any:
+        made = iteration.index(low.plus(Affine(step * at)), step)
         symbols.append(Symbol(made._value, first + step * at, step))  # type: ignore[arg-type]
         return made
 
@@ -148,28 +150,28 @@ def _moving_range_source(first: Any, stop: Any = None, step: Any = 1) -> _Source
 
 
 def _rows_source(array: Any) -> _Source:
-    def symbolic(turn: SymbolicTurn, at: int, symbols: list[Symbol]) -> Any:
-        index = turn.index(Affine(at), 1)
+    def symbolic(iteration: SymbolicIteration, at: int, symbols: list[Symbol]) -> Any:
+        index = iteration.index(Affine(at), 1)
         symbols.append(Symbol(index._value, at, 1))  # type: ignore[arg-type]
         if type(array) is Tracked:
             return array[index]
         places = (
-            AxisPlace(Affine.of(at, [(turn.variable, 1)])),
+            AxisPlace(Affine.of(at, [(iteration.variable, 1)])),
             *(AxisPlace(Affine(0), n) for n in array.shape[1:]),
         )
         plain = (at, *(slice(0, n, 1) for n in array.shape[1:]))
-        params = {"index": TurnIndex.of(plain, places)}
+        params = {"index": IterationIndex.of(plain, places)}
         return record_result(getitem, (array,), params, array[at])
 
     return _Source(Affine(len(array)), array.__getitem__, symbolic)
 
 
-# Turns --------------------------------------------------------------------------------------------
+# Iterations ---------------------------------------------------------------------------------------
 
 
 @record(eq=False)
 class _SymbolicRun:
-    """A symbolic turn that is running: what it started from.
+    """A symbolic iteration that is running: what it started from.
 
     names      the local names that the loop carries, with what was put there
     originals  what the plain loop has in those that hold a symbolic number
@@ -177,10 +179,10 @@ class _SymbolicRun:
     marks      how much the tracer had noted
     """
 
-    symbolic: SymbolicTurn
-    turn: Turn
+    symbolic: SymbolicIteration
+    iteration: Iteration
     at: int
-    state: TurnState
+    state: IterationState
     names: dict[str, Any]
     originals: dict[str, Any]
     starts: dict[str, Value]
@@ -189,7 +191,7 @@ class _SymbolicRun:
 
 
 class LoopIterator:
-    """Gives a `for` statement its items. `at`: the number of the next turn."""
+    """Gives a `for` statement its items. `at`: the number of the next iteration."""
 
     def __init__(self, tracer: Tracer, code: LoopCode, source: _Source) -> None:
         self.tracer, self.code, self.source = tracer, code, source
@@ -211,36 +213,36 @@ class LoopIterator:
             raise StopIteration
         self.at = at + 1
         moves = bool(self.source.counts.terms)
-        if self.attempts and (at == 0 if moves else count - at >= _MIN_TURNS):
+        if self.attempts and (at == 0 if moves else count - at >= _MIN_TRIP_COUNT):
             self.attempts -= 1
             self.run = self._begin(frame, at)
             if self.run is not None:
-                return self.source.symbolic(self.run.symbolic, at, self.run.turn.symbols)
+                return self.source.symbolic(self.run.symbolic, at, self.run.iteration.symbols)
         if moves:
-            note_unknown_place()  # how many turns there are
+            note_unknown_place()  # how many iterations there are
         return self.source.item(at)
 
     def _begin(self, frame: FrameType, at: int) -> _SymbolicRun | None:
-        """Make the next turn a symbolic one, if what it may change can be compared."""
+        """Make the next iteration a symbolic one, if what it may change can be compared."""
         tracer = self.tracer
         if current_tracer() is not tracer or tracer.abort_reason:
             return None
         names = frame_locals(frame)
-        state = TurnState.before(frame, names, self.code)
+        state = IterationState.before(frame, names, self.code)
         if state is None:
             return None
         carried = {name: names[name] for name in self.code.carried if name in names}
         if any(_is_shared_array(x, state) for x in carried.values()):
             return None
-        symbolic = SymbolicTurn(
-            self.source.counts.minus(Affine(1 + at)), len(tracer.turns), state.may_grow
+        symbolic = SymbolicIteration(
+            self.source.counts.minus(Affine(1 + at)), len(tracer.iterations), state.may_grow
         )
         found = {name: _own_number(x, state) for name, x in carried.items()}
         put = {name: x for name, x in found.items() if x is not None}
         begin = len(tracer.recording.equations)
         run = _SymbolicRun(
             symbolic,
-            Turn(symbolic, tracer, begin, [Symbol(symbolic.number, 0, 1)]),
+            Iteration(symbolic, tracer, begin, [Symbol(symbolic.number, 0, 1)]),
             at,
             state,
             {**carried, **put},
@@ -251,18 +253,18 @@ class LoopIterator:
         )
         if put:
             set_frame_locals(frame, put)
-        tracer.turns.append(symbolic)
+        tracer.iterations.append(symbolic)
         return run
 
     def _end(self, run: _SymbolicRun, frame: FrameType) -> None:
-        """A symbolic turn has ended: roll the loop, or go on with plain turns."""
-        turns = self.tracer.turns
-        del turns[turns.index(run.symbolic) :]
+        """A symbolic iteration has ended: roll the loop, or go on with plain iterations."""
+        iterations = self.tracer.iterations
+        del iterations[iterations.index(run.symbolic) :]
         names = frame_locals(frame)
-        constants = ConstantValues(run.turn, [*_plain_numbers(run)])
+        constants = ConstantValues(run.iteration, [*_plain_numbers(run)])
         try:
             rolled = self._roll(run, names, constants, frame)
-        except Exception:  # what a later turn raises, the plain loop raises at that turn
+        except Exception:  # what a later iteration raises, the plain loop raises at that iteration
             rolled = False
             del self.tracer.errors[run.marks[0] :]
         if not rolled:
@@ -300,20 +302,20 @@ class LoopIterator:
             return False
         if run.symbolic.has_learned or not state.is_unchanged():
             return False
-        carries = _TurnCarries(run, names)
+        carries = _IterationCarries(run, names)
         lists = GrowingLists(state, run.names, names)
-        made = {value for value, _, _ in run.turn.equations}
-        made.update(symbol.value for symbol in run.turn.symbols)
+        made = {value for value, _, _ in run.iteration.equations}
+        made.update(symbol.value for symbol in run.iteration.symbols)
         made.update(carry.start for carry in carries.all)
         if any(guard[1] in made for guard in tracer.guards.conversions[run.guards :]):
             return False
         peeled = bool(self.code.read_after - self.code.carried)
         counts = self.source.counts.minus(Affine(run.at + peeled))
         if peeled and counts.terms:
-            return False  # there may be no last turn
+            return False  # there may be no last iteration
         run.symbolic.variable.last = counts.minus(Affine(1))
-        run.turn.carries, run.turn.appended = carries.all, lists.values
-        body = TurnBody(run.turn, counts)
+        run.iteration.carries, run.iteration.appended = carries.all, lists.values
+        body = IterationBody(run.iteration, counts)
         if not self._is_profitable(body, counts.high):
             self.attempts = 0
             return False
@@ -326,7 +328,7 @@ class LoopIterator:
             return False
         if len(numbers) == len(lists.values) and exact and all(data is not None for data in exact):
             return False  # the plain loop is as fast
-        run.turn.appended = [value for value in lists.values if value not in numbers]
+        run.iteration.appended = [value for value in lists.values if value not in numbers]
         results, stacks = body.run()
         found = [
             data if data is not None else made for data, made in zip(exact, results, strict=True)
@@ -337,7 +339,7 @@ class LoopIterator:
         self.attempts = 0
         return True
 
-    def _is_profitable(self, body: TurnBody, count: int) -> bool:
+    def _is_profitable(self, body: IterationBody, count: int) -> bool:
         equations, large = body.size()
         total = equations * count
         for ref in _running:
@@ -348,7 +350,7 @@ class LoopIterator:
 
 
 def _marks(tracer: Tracer) -> tuple[int, ...]:
-    """How much a tracer has noted of what a turn of a loop may not do."""
+    """How much a tracer has noted of what an iteration of a loop may not do."""
     recording, guards, escapes = tracer.recording, tracer.guards, tracer.escapes
     return (
         len(tracer.errors),
@@ -364,7 +366,7 @@ def _marks(tracer: Tracer) -> tuple[int, ...]:
     )
 
 
-def _own_number(x: Any, state: TurnState) -> Any:
+def _own_number(x: Any, state: IterationState) -> Any:
     """A tracked number with a value of its own for a number that is carried; None for anything
     else."""
     if type(x) in _NUMBERS or (isinstance(x, np.number) and type(x).__module__ == "numpy"):
@@ -375,7 +377,7 @@ def _own_number(x: Any, state: TurnState) -> Any:
     return None
 
 
-def _is_shared_array(x: Any, state: TurnState) -> bool:
+def _is_shared_array(x: Any, state: IterationState) -> bool:
     """Whether an array that is carried has other names, from which it could not be told apart."""
     return type(x) is Tracked and not _is_number(x._value.aval) and state.slots[id(x)] > 1
 
@@ -390,8 +392,8 @@ def _plain_numbers(run: _SymbolicRun) -> Iterator[Value]:
             yield run.names[name]._value
 
 
-class _TurnCarries:
-    """What a turn has given other values: names, and arrays that it has written into."""
+class _IterationCarries:
+    """What an iteration has given other values: names, and arrays that it has written into."""
 
     def __init__(self, run: _SymbolicRun, names: dict[str, Any]) -> None:
         self.names: list[str] = []
@@ -429,7 +431,7 @@ class _TurnCarries:
         return [*self.of_names, *self.of_handles]
 
     def _refuse_shared(self, run: _SymbolicRun, names: dict[str, Any]) -> None:
-        """Refuse where one value may stand for two things, of which a turn changes one."""
+        """Refuse where one value may stand for two things, of which an iteration changes one."""
         starts = [carry.start for carry in self.all]
         if len(set(starts)) < len(starts):
             raise NotRollable("an array is written, and its name bound to another")

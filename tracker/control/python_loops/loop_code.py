@@ -1,5 +1,5 @@
-"""The bytecode of a Python loop: which names it binds and reads, and whether its turns can only
-change what `turn_state.py` compares.
+"""The bytecode of a Python loop: which names it binds and reads, and whether its iterations can
+only change what `iteration_state.py` compares.
 
 `LoopCode.at` reads a loop once; `function_code` does the same for the whole of a function that the
 loop calls. Only instructions on the lists below are understood: nothing that binds attributes,
@@ -73,8 +73,8 @@ class CodeNames:
 
 @record(frozen=True, eq=False)
 class LoopCode:
-    """A loop: the names it reads; those it binds that the next turn may read (`carried`) and that
-    may be read after it (`read_after`)."""
+    """A loop: the names it reads; those it binds that the next iteration may read (`carried`) and
+    that may be read after it (`read_after`)."""
 
     names: CodeNames
     bound: frozenset[str]

@@ -1,11 +1,11 @@
-"""Arrays that the turns of a loop write at places which move with it.
+"""Arrays that the iterations of a loop write at places which move with it.
 
 Such an array is not carried. Its accesses are divided into groups that cannot overlap. Where a
-group writes along one axis, the positions along it are lines, and a turn sees a window of them:
+group writes along one axis, the positions along it are lines, of which an iteration sees a window:
 
     lines above the last write     not yet written: rows of the initial array
-    from there down to the lowest  carried, each one position further in the next turn
-    the lowest written line        final after the turn: stacked, and written back after the loop
+    from there down to the lowest  carried, each one position further in the next iteration
+    the lowest written line        final after the iteration: stacked, written back after the loop
 
 A group at one place that does not move is carried as this part. Start at `MovingArray`.
 """
@@ -36,7 +36,7 @@ from tracker.tape.record import wrap
 from tracker.tape.value import Value
 
 if TYPE_CHECKING:
-    from tracker.control.python_loops.turn_body import TurnBody
+    from tracker.control.python_loops.iteration_body import IterationBody
 
 _MAX_WINDOW = 4  # lines that are carried
 
@@ -50,7 +50,7 @@ class _Access:
         self.places = places_of(value.params["index"], np.shape(value.operands[0].aval))
 
     def is_apart(self, places: Places, variable: LoopVariable) -> bool:
-        """Whether an access never touches others at these places, in whatever turns they are."""
+        """Whether an access never touches others at these places, in whatever iterations."""
         pairs = zip(filter(None, self.places), filter(None, places), strict=True)
         return any(_ends_before(a, b, variable) or _ends_before(b, a, variable) for a, b in pairs)
 
@@ -60,7 +60,7 @@ def _is_at_one_place(group: Sequence[_Access]) -> bool:
 
 
 def _ends_before(a: AxisPlace, b: AxisPlace, variable: LoopVariable) -> bool:
-    """Whether `a` lies before `b` along an axis in all turns."""
+    """Whether `a` lies before `b` along an axis in all iterations."""
     if a.step < 0 or b.step < 0:
         return False
     high, low = a.end, b.start
@@ -71,10 +71,10 @@ def _ends_before(a: AxisPlace, b: AxisPlace, variable: LoopVariable) -> bool:
 
 
 class MovingArray:
-    """An array that a turn writes. `is_whole`: it is carried as it is; otherwise its accesses are
-    in `parts`."""
+    """An array that an iteration writes. `is_whole`: it is carried as it is; otherwise its accesses
+    are in `parts`."""
 
-    def __init__(self, body: TurnBody, start: Value, end: Any) -> None:
+    def __init__(self, body: IterationBody, start: Value, end: Any) -> None:
         self.body, self.start = body, start
         self.versions: set[Value] = {start}
         self.accesses: list[_Access] = []
@@ -169,9 +169,9 @@ class MovingArray:
 
 
 class _Unwritten:
-    """A part of an array that no turn writes."""
+    """A part of an array that no iteration writes."""
 
-    def __init__(self, body: TurnBody, start: Value) -> None:
+    def __init__(self, body: IterationBody, start: Value) -> None:
         self.body, self.start = body, start
 
     def enter(self) -> None:
@@ -191,10 +191,10 @@ class _Unwritten:
 
 
 class _Window:
-    """A part that turns read and write: a window of lines along the axis `axis` (None: one line,
-    which does not move)."""
+    """A part that iterations read and write: a window of lines along the axis `axis` (None: one
+    line, which does not move)."""
 
-    def __init__(self, body: TurnBody, start: Value, accesses: list[_Access]) -> None:
+    def __init__(self, body: IterationBody, start: Value, accesses: list[_Access]) -> None:
         self.body, self.start = body, start
         self.shape = np.shape(start.aval)
         if any(place is None for a in accesses for place in a.places):
@@ -214,7 +214,7 @@ class _Window:
         self._find_line(accesses)
 
     def _find_offsets(self, accesses: list[_Access]) -> None:
-        """Where along the axis each access is, in turns from the first one."""
+        """Where along the axis each access is, in iterations from the first one."""
         self.offsets: dict[Value, int] = {a.value: 0 for a in accesses}
         self.step = 1
         written = [a for a in accesses if a.writes]
@@ -271,7 +271,7 @@ class _Window:
         self.is_all = {value: index == full for value, index in inside.items()}
 
     def enter(self) -> None:
-        """Add the lines that a turn finds to the inputs."""
+        """Add the lines that an iteration finds to the inputs."""
         dtype = self.start.aval.dtype
         aval = np.zeros(self.line_shape, dtype)[()]
         self.carried: dict[int, Value] = {}
@@ -289,19 +289,19 @@ class _Window:
             self.lines[self.high_write] = self.body.row_input(stack, aval)
 
     def line_of(self, access: _Access) -> Places:
-        """The places, in all turns, of the line that an access is in."""
+        """The places, in all iterations, of the line that an access is in."""
         pairs = enumerate(zip(access.places, self.places, strict=True))
         return tuple([own if axis == self.axis else place for axis, (own, place) in pairs])
 
     def _line_places(self, offset: int) -> list[AxisPlace]:
-        """The places of a line in the first turn."""
+        """The places of a line in the first iteration."""
         if self.axis is None:
             return self.places
         line = AxisPlace(self.base.plus(Affine(offset * self.step)))
         return [*self.places[: self.axis], line, *self.places[self.axis + 1 :]]
 
     def _stack_places(self, offset: int, count: int) -> list[AxisPlace]:
-        """The places of a line in all turns."""
+        """The places of a line in all iterations."""
         assert self.axis is not None
         lines = AxisPlace(self.base.plus(Affine(offset * self.step)), count, self.step)
         return [*self.places[: self.axis], lines, *self.places[self.axis + 1 :]]
@@ -350,7 +350,7 @@ class _Window:
         self.lines[offset] = self.body.emit(put, (line, value), {"index": index}, aval)
 
     def leave(self) -> None:
-        """Say what the next turn finds, and stack what is final."""
+        """Say what the next iteration finds, and stack what is final."""
         if self.axis is None:
             self.body.end_carry(self.carried[0], self.lines[0])
             return

@@ -1,5 +1,5 @@
 """Parts of arrays at places that move with loops (`tape/loop_index.py`), read and written in the
-turn of the outer loop, before and after the equation of a loop."""
+iteration of the outer loop, before and after the equation of a loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from tracker.ops.indexing.canonical import canonical_index
 from tracker.ops.indexing.getitem import getitem, put
 from tracker.support.structs import record, replace
-from tracker.tape.loop_index import Affine, AxisPlace, LoopVariable, Places, TurnIndex
+from tracker.tape.loop_index import Affine, AxisPlace, IterationIndex, LoopVariable, Places
 from tracker.tape.record import apply, aval_of, wrap
 from tracker.tape.value import Value
 
@@ -19,12 +19,12 @@ _MAX_WIDTH = 8  # positions of a slice that moves
 
 
 class NotRollable(Exception):
-    """The turns of a loop are not known to be alike."""
+    """The iterations of a loop are not known to be alike."""
 
 
 def places_of(index: tuple[Any, ...], shape: tuple[int, ...]) -> Places:
     """The places of a canonical basic index."""
-    if isinstance(index, TurnIndex):
+    if isinstance(index, IterationIndex):
         if index.places is None:
             raise NotRollable("a position wraps around, or a slice changes its length")
         return index.places
@@ -44,7 +44,7 @@ def places_of(index: tuple[Any, ...], shape: tuple[int, ...]) -> Places:
 
 
 def index_at(places: Sequence[AxisPlace | None], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """The index of places in this turn of the outer loops: their first one."""
+    """The index of places in this iteration of the outer loops: their first one."""
     plain: list[Any] = []
     for place in places:
         if place is None:
@@ -57,7 +57,7 @@ def index_at(places: Sequence[AxisPlace | None], shape: tuple[int, ...]) -> tupl
             plain.append(slice(place.start.const, stop if stop >= 0 else None, place.step))
     index = canonical_index(tuple(plain), shape)
     if any(place is not None and place.start.terms for place in places):
-        return TurnIndex.of(index, tuple(places))
+        return IterationIndex.of(index, tuple(places))
     return index
 
 
@@ -79,7 +79,7 @@ def write_places(array: Any, value: Any, places: Sequence[AxisPlace | None]) -> 
 
 
 def stack_rows(array: Value, places: Places, variable: LoopVariable, counts: Affine) -> Any:
-    """What the turns read at places that move, as one array with a row per turn."""
+    """What the iterations read at places that move, as one array with a row per iteration."""
     moving = [at for at, p in enumerate(places) if p is not None and p.start.factor(variable) != 0]
     first = [p and replace(p, start=p.start.at_start(variable)) for p in places]
     if len(moving) > 1:
@@ -146,11 +146,11 @@ Spans: TypeAlias = tuple[Span | None, ...]  # an entry per axis; None: an axis t
 
 
 def whole_places(places: Places) -> Places:
-    """Places with all positions of any turn along the axes that grow."""
-    return tuple([_all_turns(place) if place and place.grows else place for place in places])
+    """Places with all positions of any iteration along the axes that grow."""
+    return tuple([_all_iterations(place) if place and place.grows else place for place in places])
 
 
-def _all_turns(place: AxisPlace) -> AxisPlace:
+def _all_iterations(place: AxisPlace) -> AxisPlace:
     low = place.start.low
     return AxisPlace(Affine(low), place.end.high - low)
 
@@ -178,7 +178,7 @@ def part_aval(aval: Any, places: Places) -> Any:
 
 
 def are_apart(a: Places, b: Places) -> bool:
-    """Whether two parts of an array never touch in the same turn."""
+    """Whether two parts of an array never touch in the same iteration."""
     return any(
         min(p.step, q.step) > 0 and min(p.end.minus(q.start).high, q.end.minus(p.start).high) <= 0
         for p, q in zip(filter(None, a), filter(None, b), strict=True)

@@ -25,36 +25,38 @@ def _loop(step: Any, count: Any, *operands: Any, **params: Any) -> Any:
     ]
     rows = list(map(jnp.asarray, rows))
 
-    def turn(state: Any, row: Any) -> Any:
+    def iteration(state: Any, row: Any) -> Any:
         values, ok = state
         made, still_ok = body([*fixed, *values, *row])
         kept = [values[at] for at in p.keep]
         return (made[: p.carries], ok & still_ok), [*made[p.carries :], *kept]
 
     if step.is_constant(count):
-        taken, ys = _scan(turn, start, rows, int(count), p)
+        taken, ys = _scan(iteration, start, rows, int(count), p)
     else:
         step.check((count >= 0) & (count <= p.length), f"a loop takes more than {p.length} steps")
         types = [a.type for a in p.body.outputs[p.carries :]] + [start[at] for at in p.keep]
         stacks = [jnp.zeros((p.length, *t.shape), step.kind(t.dtype)) for t in types]
-        taken, ys = _fori(turn, start, rows, stacks, count, p.reverse)
+        taken, ys = _fori(iteration, start, rows, stacks, count, p.reverse)
     values, ok = taken
     body.leave(ok)
     return (*values, *ys)
 
 
-def _scan(turn: Any, start: Any, rows: Any, count: int, p: LoopParams) -> Any:
+def _scan(iteration: Any, start: Any, rows: Any, count: int, p: LoopParams) -> Any:
     rows = [row[:count] for row in rows]
-    taken, ys = jax.lax.scan(turn, (start, jnp.array(True)), rows, count, p.reverse)
+    taken, ys = jax.lax.scan(iteration, (start, jnp.array(True)), rows, count, p.reverse)
     rest = p.length - count
     return taken, [jnp.pad(y, [(0, rest)] + [(0, 0)] * (y.ndim - 1)) if rest else y for y in ys]
 
 
-def _fori(turn: Any, start: Any, rows: Any, stacks: Any, count: Any, reverse: bool) -> Any:
+def _fori(iteration: Any, start: Any, rows: Any, stacks: Any, count: Any, reverse: bool) -> Any:
     def step(k: Any, state: Any) -> Any:
         taken, stacks = state
         i = count - 1 - k if reverse else k
-        taken, ys = turn(taken, [jax.lax.dynamic_index_in_dim(row, i, 0, False) for row in rows])
+        taken, ys = iteration(
+            taken, [jax.lax.dynamic_index_in_dim(row, i, 0, False) for row in rows]
+        )
         return taken, [s.at[i].set(y) for s, y in zip(stacks, ys, strict=True)]
 
     return jax.lax.fori_loop(0, count, step, ((start, jnp.array(True)), stacks))
@@ -78,7 +80,7 @@ def _while(step: Any, *operands: Any, **params: Any) -> Any:
     def has_room(count: Any) -> Any:
         return count < p.capacity if p.keep else True
 
-    def turn(state: Any) -> Any:
+    def iteration(state: Any) -> Any:
         _, ok, count, values, stacks = state
         made, still_ok = body([*of_body, *values])
         stacks = [s.at[count].set(values[at]) for s, at in zip(stacks, p.keep, strict=True)]
@@ -88,7 +90,7 @@ def _while(step: Any, *operands: Any, **params: Any) -> Any:
     holds, ok = going_on(start)
     state = holds, ok, jnp.zeros((), step.kind(np.dtype(np.int64))), start, stacks
     holds, ok, count, values, stacks = jax.lax.while_loop(
-        lambda state: state[0] & state[1] & has_room(state[2]), turn, state
+        lambda state: state[0] & state[1] & has_room(state[2]), iteration, state
     )
     cond.leave(ok)
     body.leave(ok)

@@ -86,6 +86,8 @@ def _interpretation_ns(function: Function) -> int:
             shapes = (step.out.type.shape, *(operand.type.shape for operand in step.operands))
             total += _NS_PER_ELEMENT * sum([math.prod(shape) for shape in shapes if shape])
             if isinstance(step.op.lower, Loop | Branch):
-                turns = step.params["length"] if isinstance(step.op.lower, Loop) else 1
-                total += turns * sum(map(_interpretation_ns, nested_functions((step,)).values()))
+                trip_count = step.params["length"] if isinstance(step.op.lower, Loop) else 1
+                total += trip_count * sum(
+                    map(_interpretation_ns, nested_functions((step,)).values())
+                )
     return total

@@ -283,7 +283,7 @@ def _gemv_by_rows(kind: MatrixKind) -> RoutineWriter:
     """A matrix times a vector, of middling size by parts of so few rows that BLAS does not start
     threads."""
     c = internal_routine(f"tk.{kind.letter}gemv", _GEMV_PARAMETERS, kind)
-    turned = c.let(f"icmp eq i32 %how, {TRANSPOSED}")
+    transposed = c.let(f"icmp eq i32 %how, {TRANSPOSED}")
     size = c.mul("%rows", "%columns")
     extreme = c.let(
         f"or i1 {c.compare('sle', size, _MAX_SINGLE_THREADED)}, "
@@ -298,9 +298,9 @@ def _gemv_by_rows(kind: MatrixKind) -> RoutineWriter:
         left = c.sub("%rows", r)
         count = c.select(c.compare("slt", left, c.get(most)), left, c.get(most))
         rows = c.address("%a", c.mul(r, "%lead"))
-        x = c.address("%x", c.select(turned, c.mul(r, "%step"), 0))
-        z = c.address("%z", c.select(turned, 0, r))
-        adds = c.let(f"and i1 {turned}, {c.compare('ne', r, 0)}")
+        x = c.address("%x", c.select(transposed, c.mul(r, "%step"), 0))
+        z = c.address("%z", c.select(transposed, 0, r))
+        adds = c.let(f"and i1 {transposed}, {c.compare('ne', r, 0)}")
         beta = c.select_element(adds, "1.0", "0.0")
         n, m, lead, step, one = blas_integers(c, (count, "%columns", "%lead", "%step", "1"))
         flags = [f"i32 {ROW_MAJOR}", "i32 %how"]
@@ -344,13 +344,13 @@ def _gemv_task(kind: MatrixKind, threads: int) -> str:
     before = c.mul("%rows", "%tid")
     low = c.let(f"sdiv i64 {before}, {threads}")
     high = c.let(f"sdiv i64 {c.add(before, '%rows')}, {threads}")
-    turned = c.let(f"icmp eq i32 %how, {TRANSPOSED}")
+    transposed = c.let(f"icmp eq i32 %how, {TRANSPOSED}")
     rows = c.address("%a", c.mul(low, "%lead"))
-    x = c.address("%x", c.select(turned, c.mul(low, "%step"), 0))
+    x = c.address("%x", c.select(transposed, c.mul(low, "%step"), 0))
     apart = c.address("%apart", c.mul("%tid", "%columns"))
     is_first = c.compare("eq", "%tid", 0)
     sums = c.let(f"select i1 {is_first}, ptr %z, ptr {apart}")
-    z = c.let(f"select i1 {turned}, ptr {sums}, ptr {c.address('%z', low)}")
+    z = c.let(f"select i1 {transposed}, ptr {sums}, ptr {c.address('%z', low)}")
     c.emit(
         f"call void @tk.{kind.letter}gemv(i32 %how, i64 {c.sub(high, low)}, i64 %columns, "
         f"ptr {rows}, i64 %lead, ptr {x}, i64 %step, ptr {z})"

@@ -71,10 +71,10 @@ def _subtract_products(c: RoutineWriter, x: str, y: str, count: str, start: str)
 def gram(kind: MatrixKind) -> RoutineWriter:
     """a a^T for n rows of k numbers, `%lead` apart (`%flip`: a^T a); one half is computed."""
     c = new_routine(kind, "gram", "a x", "n k lead flip")
-    turned = c.compare("ne", "%flip", 0)
-    turn = c.let(f"select i1 {turned}, i32 {TRANSPOSED}, i32 {NOT_TRANSPOSED}")
+    transposed = c.compare("ne", "%flip", 0)
+    trans = c.let(f"select i1 {transposed}, i32 {TRANSPOSED}, i32 {NOT_TRANSPOSED}")
     n, k, lead = blas_integers(c, ("%n", "%k", "%lead"))
-    flags = [f"i32 {flag}" for flag in (ROW_MAJOR, LOWER, turn)]
+    flags = [f"i32 {flag}" for flag in (ROW_MAJOR, LOWER, trans)]
     one, zero = scalar_argument(c, "1.0"), scalar_argument(c, "0.0")
     c.call("void", kind.blas("syrk"), [*flags, n, k, one, "ptr %a", lead, zero, "ptr %x", n])
     with c.loop(0, "%n") as i, c.loop(0, i) as j:
@@ -104,11 +104,11 @@ def cholesky_pullback(kind: MatrixKind) -> RoutineWriter:
         d, dx = (c.address(m, c.add(row, j)) for m in ("%l", "%x"))
 
         def subtract(
-            turn: int, shape: tuple[str, str, str], a: str, b: str, at: str, lead: str = "%n"
+            trans: int, shape: tuple[str, str, str], a: str, b: str, at: str, lead: str = "%n"
         ) -> None:
             """%x[at:] -= op(a) b, of m rows, n columns, k terms; rows of `a` are `lead` apart."""
             m, n, k, mine, others = blas_integers(c, (*shape, lead, "%n"))
-            flags = [f"i32 {flag}" for flag in (ROW_MAJOR, turn, NOT_TRANSPOSED)]
+            flags = [f"i32 {flag}" for flag in (ROW_MAJOR, trans, NOT_TRANSPOSED)]
             target = ptr(c.address("%x", at))
             arguments = [m, n, k, minus, ptr(a), mine, ptr(b), others, one, target, others]
             c.call("void", kind.blas("gemm"), [*flags, *arguments])
@@ -158,9 +158,9 @@ def _pullback_block(c: RoutineWriter, d: str, dx: str, size: str) -> None:
             line, other = c.address(d, c.mul(i, "%n")), c.address(dx, c.mul(i, "%n"))
             scaled = c.scale_by_real("fdiv", c.load(other, q), pivot)
             c.store(scaled, other, q)
-            turned = c.conj(scaled)
+            conjugated = c.conj(scaled)
             with c.loop(0, q) as p:
-                c.store(c.subtract_product(c.load(mine, p), turned, c.load(line, p)), mine, p)
+                c.store(c.subtract_product(c.load(mine, p), conjugated, c.load(line, p)), mine, p)
                 c.store(c.subtract_product(c.load(other, p), scaled, c.load(own, p)), other, p)
         c.store(c.element(c.real_op("fmul", bar, "0.5")), mine, q)
 

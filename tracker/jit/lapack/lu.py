@@ -140,12 +140,12 @@ def _call_blas(c: RoutineWriter, upper: str, flip: str, unit: str) -> None:
     diagonal = pick(unit, UNIT_DIAGONAL, NON_UNIT_DIAGONAL)
     single = c.compare("eq", "%k", 1)
     with c.when(single):
-        half, turn = pick(upper, UPPER, LOWER), pick(flip, TRANSPOSED, NOT_TRANSPOSED)
-        flags = [f"i32 {flag}" for flag in (COLUMN_MAJOR, half, turn, diagonal)]
+        half, trans = pick(upper, UPPER, LOWER), pick(flip, TRANSPOSED, NOT_TRANSPOSED)
+        flags = [f"i32 {flag}" for flag in (COLUMN_MAJOR, half, trans, diagonal)]
         c.call("void", c.kind.blas("trsv"), [*flags, n, "ptr %t", n, "ptr %x", step])
     with c.when(c.logical_not(single)):  # in row-major order, T is its transpose
-        half, turn = pick(upper, LOWER, UPPER), pick(flip, NOT_TRANSPOSED, TRANSPOSED)
-        flags = [f"i32 {flag}" for flag in (ROW_MAJOR, LEFT, half, turn, diagonal)]
+        half, trans = pick(upper, LOWER, UPPER), pick(flip, NOT_TRANSPOSED, TRANSPOSED)
+        flags = [f"i32 {flag}" for flag in (ROW_MAJOR, LEFT, half, trans, diagonal)]
         sizes = [n, k, scalar_argument(c, "1.0"), "ptr %t", n, "ptr %x", k]
         c.call("void", c.kind.blas("trsm"), [*flags, *sizes])
 
@@ -191,16 +191,16 @@ def _solve_in_place(c: RoutineWriter, flip: str, k: str) -> None:
         c.call("i64", c.kind.symbol("triangle"), ["ptr %f", "ptr %x", "i64 %n", f"i64 {k}", *flags])
 
     is_lower = c.compare("ne", c.load(lower, kind="i64"), 0)
-    turned = c.compare("ne", flip, 0)
+    transposed = c.compare("ne", flip, 0)
     with c.when(is_lower):
         call(0, 0)
     with c.when(c.logical_not(is_lower)):
-        with c.when(c.logical_not(turned)):
+        with c.when(c.logical_not(transposed)):
             with c.loop(0, "%n") as i:
                 _swap_rows(c, i, c.load(pivots, i, "i64"), k)
             call(0, 1)
             call(1, 0)
-        with c.when(turned):
+        with c.when(transposed):
             call(1, 0)
             call(0, 1)
             with c.loop_down(0, "%n") as i:
@@ -253,8 +253,8 @@ def solve_triangular(kind: MatrixKind) -> RoutineWriter:
         c.conjugate("%x", count)
     # Transposed, the lower half is the upper half in storage.
     stored_lower = c.let("xor i64 %lower, %flip")
-    turned = c.let("xor i64 %trans, %flip")
-    by_columns = c.let(f"xor i64 {turned}, 1")  # stored by columns, it is transposed again
+    transposed = c.let("xor i64 %trans, %flip")
+    by_columns = c.let(f"xor i64 {transposed}, 1")  # stored by columns, it is transposed again
     arguments = ["ptr %t", "ptr %x", "i64 %n", "i64 %k"]
     flags = [f"i64 {stored_lower}", f"i64 {by_columns}", "i64 %unit"]
     c.call("i64", kind.symbol("triangle"), [*arguments, *flags])

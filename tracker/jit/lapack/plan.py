@@ -134,7 +134,7 @@ def plan_call(planner: Planner, eqn: Eqn) -> None:
     planner.plan.calls.setdefault(level, []).append(call)
 
 
-def _operand(planner: Planner, atom: Atom, axes: int, may_turn: bool) -> RoutineOperand:
+def _operand(planner: Planner, atom: Atom, axes: int, may_transpose: bool) -> RoutineOperand:
     """An operand where a routine can read it; the last `axes` are those of a matrix."""
     type = atom.type
     stack = type.shape[: type.ndim - axes]
@@ -146,19 +146,21 @@ def _operand(planner: Planner, atom: Atom, axes: int, may_turn: bool) -> Routine
         return RoutineOperand(atom, None, stack, step, False, place.ready)
     if place.strides == c_strides(type.shape):
         return RoutineOperand(atom, place, stack, step, False, place.ready)
-    if may_turn and place.strides == _transposed_strides(type.shape):
+    if may_transpose and place.strides == _transposed_strides(type.shape):
         return RoutineOperand(atom, place, stack, step, True, place.ready)
-    copied, flipped = _contiguous_copy(planner, atom, place, may_turn)
+    copied, flipped = _contiguous_copy(planner, atom, place, may_transpose)
     return RoutineOperand(atom, copied, stack, step, flipped, copied.ready)
 
 
-def _contiguous_copy(planner: Planner, atom: Var, place: Any, may_turn: bool) -> tuple[Any, bool]:
+def _contiguous_copy(
+    planner: Planner, atom: Var, place: Any, may_transpose: bool
+) -> tuple[Any, bool]:
     """A copy of matrices that lie with gaps, and whether it is that of their transposes: these are
     asked for by the pullback, and the factors are those of the copy."""
     source = place.buffer, place.start, planner.in_place.version(atom)
     shape, strides = atom.type.shape, place.strides
     known = planner.gapless.get((*source, _swap_last_two(shape), _swap_last_two(strides)))
-    if may_turn and known is not None:
+    if may_transpose and known is not None:
         return known, True
     key = (*source, shape, strides)
     if key not in planner.gapless:

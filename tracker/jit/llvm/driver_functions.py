@@ -1,7 +1,7 @@
 """How functions that call kernels are compiled: the entry, the plan, bodies of control flow.
 
-They run once in a call, or once in a turn of a Python loop. Their own loops are in memory, not in
-phis, and none of LLVM's loop passes is needed for them.
+They run once in a call, or once in an iteration of a Python loop. Their own loops are in memory,
+not in phis, and none of LLVM's loop passes is needed for them.
 """
 
 from __future__ import annotations

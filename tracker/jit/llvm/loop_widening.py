@@ -6,7 +6,7 @@ lanes are added up is that of the text.
 
 `widen_loops` looks for the loops that `codegen/loop_nest.py` and `function_writer.py` write (blocks
 `preN`, `loopN`, `latchN`, `doneN`) whose body has no branch. Each becomes a loop over as many
-elements as a vector has lanes, and the old one for the rest. A loop of few turns becomes
+elements as a vector has lanes, and the old one for the rest. A loop of few iterations becomes
 straight-line code on vectors of that many lanes; inside of a longer loop it is unrolled, so that
 the longer one is the innermost.
 
@@ -41,7 +41,7 @@ _UNROLLED_VECTORS = 4  # in a step of a short body: additions to one accumulator
 _LIGHT_BODY = 16  # vector instructions
 _MAX_UNROLLED_LINES = 400  # of short loops in a loop
 _MAX_LIGHT_LINES = 96  # of a short loop that is unrolled as it is
-_MAX_EXACT = 9  # turns of a loop that becomes one vector of that many lanes
+_MAX_EXACT = 9  # trip count of a loop that becomes one vector of that many lanes
 
 _FUNCTION = re.compile(r"^define [^@\n]*@([\w.]+)\([^\n]*\{\n.*?^\}\n?", re.MULTILINE | re.DOTALL)
 _LOOP_HEAD = re.compile(
@@ -76,7 +76,7 @@ def widen_loops(text: str) -> str:
 class _Loop:
     """A loop: `counter` from `first` by `step` while less than `last`, and what is in it. `enter`
     is the branch to it, `next` and `more` name the counter's next value and whether there is a next
-    turn; `head` and `end` are its text around the items."""
+    iteration; `head` and `end` are its text around the items."""
 
     tag: str
     counter: str
@@ -93,8 +93,8 @@ class _Loop:
     items: tuple[str | _Loop, ...]
 
     @property
-    def turns(self) -> int:
-        """How many turns, if that is constant and few; else 0."""
+    def trip_count(self) -> int:
+        """The trip count, if it is constant and small; else 0."""
         if not (self.first.isdigit() and self.last.isdigit()) or self.step != "1":
             return 0
         count = int(self.last) - int(self.first)
@@ -167,13 +167,13 @@ class _FunctionWriter:
         for item in items:
             if isinstance(item, str):
                 self.parts.append(item)
-            elif (turns := _light_turns(item)) is not None:
-                self.parts += turns
+            elif (unrolled := _light_iterations(item)) is not None:
+                self.parts += unrolled
             elif not self._write_wide(item):
                 self._write_scalar(item)
 
     def _write_scalar(self, loop: _Loop) -> None:
-        """Write a loop as it is, after what its turns have in common."""
+        """Write a loop as it is, after what its iterations have in common."""
         inner = _FunctionWriter(self.cells, self.module)
         inner.write(loop.items)
         lines = "".join(inner.parts).splitlines(keepends=True)
@@ -185,7 +185,7 @@ class _FunctionWriter:
 
     def _write_wide(self, loop: _Loop) -> bool:
         """Write a loop on vectors; whether it has been possible."""
-        if loop.step != "1" or (loop.turns and not loop.is_innermost):
+        if loop.step != "1" or (loop.trip_count and not loop.is_innermost):
             return False
         body = _straight_body(loop)
         if body is None:
@@ -201,27 +201,27 @@ class _FunctionWriter:
 
 
 def _straight_body(loop: _Loop) -> list[str] | None:
-    """The body of a loop, with short loops in it unrolled whose turns are worth vectors of their
-    own: they call functions, or add to memory; None if there are other loops in it."""
+    """The body of a loop, with short loops in it unrolled whose iterations are worth vectors of
+    their own: they call functions, or add to memory; None if there are other loops in it."""
     lines: list[str] = []
     for item in loop.items:
         if isinstance(item, str):
             lines.append(item)
             continue
-        turns = _unrolled(item, _MAX_UNROLLED_LINES)
-        if turns is None or not (_calls_math(turns) or _adds_to_memory(turns)):
+        unrolled = _unrolled(item, _MAX_UNROLLED_LINES)
+        if unrolled is None or not (_calls_math(unrolled) or _adds_to_memory(unrolled)):
             return None
-        lines += turns
+        lines += unrolled
     return lines
 
 
-def _light_turns(loop: _Loop) -> list[str] | None:
-    """The turns of a short loop that is better unrolled than made one vector, whose lanes would
-    have to be added up."""
-    turns = _unrolled(loop, _MAX_LIGHT_LINES)
-    if turns is None or _calls_math(turns):
+def _light_iterations(loop: _Loop) -> list[str] | None:
+    """The iterations of a short loop that is better unrolled than made one vector, whose lanes
+    would have to be added up."""
+    lines = _unrolled(loop, _MAX_LIGHT_LINES)
+    if lines is None or _calls_math(lines):
         return None
-    return turns if not loop.is_innermost or any(" reassoc " in line for line in turns) else None
+    return lines if not loop.is_innermost or any(" reassoc " in line for line in lines) else None
 
 
 def _calls_math(lines: list[str]) -> bool:
@@ -233,30 +233,30 @@ def _adds_to_memory(lines: list[str]) -> bool:
 
 
 def _unrolled(loop: _Loop, max_lines: int) -> list[str] | None:
-    """The lines of all turns of a loop, if these are constant and few, and so are those in it."""
-    if not loop.turns or len(loop.items) * loop.turns > max_lines:
+    """The lines of all iterations of a loop and of those in it, if these are constant and few."""
+    if not loop.trip_count or len(loop.items) * loop.trip_count > max_lines:
         return None
     body: list[str] = []
     for item in loop.items:
-        lines = [item] if isinstance(item, str) else _unrolled(item, max_lines // loop.turns)
+        lines = [item] if isinstance(item, str) else _unrolled(item, max_lines // loop.trip_count)
         if lines is None:
             return None
         body += lines
-    if len(body) * loop.turns > max_lines:
+    if len(body) * loop.trip_count > max_lines:
         return None
-    turns = range(int(loop.first), int(loop.last))
-    return [line for turn in turns for line in _turn(loop, body, turn)]
+    iterations = range(int(loop.first), int(loop.last))
+    return [line for i in iterations for line in _iteration(loop, body, i)]
 
 
-def _turn(loop: _Loop, body: list[str], turn: int) -> list[str]:
-    """The body of a short loop at one turn."""
+def _iteration(loop: _Loop, body: list[str], i: int) -> list[str]:
+    """The body of a short loop in iteration i."""
     names = {line.split()[0] for line in body if " = " in line}
 
     def renamed(match: re.Match[str]) -> str:
         name = match[0]
         if name == loop.counter:
-            return str(turn)
-        return f"{name}.t{loop.tag}.{turn}" if name in names else name
+            return str(i)
+        return f"{name}.t{loop.tag}.{i}" if name in names else name
 
     return [NAME.sub(renamed, line) for line in body]
 
@@ -272,10 +272,10 @@ class _WideLoop:
             raise LeaveScalar
         self.cells = cells
         self.module = module
-        lanes = [loop.turns] if loop.turns else self._lanes()
+        lanes = [loop.trip_count] if loop.trip_count else self._lanes()
         self.codes = [self._code(count) for count in lanes]
         code = self.codes[0]
-        if not loop.turns and code.accumulators and len(code.lines) <= _LIGHT_BODY:
+        if not loop.trip_count and code.accumulators and len(code.lines) <= _LIGHT_BODY:
             self.codes.insert(0, self._code(code.lanes * _UNROLLED_VECTORS))
         self.hoisted = code.hoisted
 
@@ -322,14 +322,14 @@ class _WideLoop:
         """The loop as calls that fill or copy, if that is all it does."""
         loop, tag, code = self.loop, self.loop.tag, self.codes[-1]
         moves = block_moves(self.body, code, loop.first, loop.last)
-        if moves is None or loop.turns:
+        if moves is None or loop.trip_count:
             return None
         enter = [loop.enter.rstrip("\n"), f"pre{tag}:"]
         return "\n".join([*enter, *moves, f"  br label %done{tag}", f"done{tag}:", ""])
 
     def text(self) -> str:
         loop, tag = self.loop, self.loop.tag
-        if loop.turns:
+        if loop.trip_count:
             code = self.codes[0]
             start = [f"  %first{code.tag} = add i64 {loop.first}, 0", *_start(code)]
             return "\n".join([*code.before, *start, *code.lines, *_fold(code), ""])
@@ -392,8 +392,8 @@ def _wide_cell(cell: str, code: VectorCode) -> str:
 
 
 def _without_uniform(lines: Iterable[str], counter: str) -> tuple[list[str], list[str]]:
-    """The lines of a loop that compute the same at every turn, and the others. A division is among
-    these, because it may not be computed where no turn does."""
+    """The lines of a loop that compute the same at every iteration, and the others. A division is
+    among these, because it may not be computed where no iteration does."""
     before: list[str] = []
     body: list[str] = []
     varying = {counter}

@@ -5,8 +5,8 @@ operand differs between lanes; it is computed once, before the loop. *Linear*: a
 that grows by a constant from lane to lane; only that of lane 0 is computed. *Varying*: becomes an
 instruction on vectors. `LeaveScalar` is raised for what has no vector form here.
 
-Invariant: lanes compute what turns of the scalar loop compute, by the same operations; only sums
-and products that carry `reassoc`, and operations without rounding, are reordered.
+Invariant: lanes compute what iterations of the scalar loop compute, by the same operations; only
+sums and products that carry `reassoc`, and operations without rounding, are reordered.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _sum(a: _Form, b: _Form, factor: int = 1) -> _Form:
 
 @record(frozen=True)
 class _LaneAccess:
-    """Where a turn reads or writes, from the start of a parameter, in bytes."""
+    """Where an iteration reads or writes, from the start of a parameter, in bytes."""
 
     place: _Form
     step: int
@@ -140,7 +140,7 @@ class _StridedStore:
 
 @record()
 class LaneAccumulator:
-    """A cell that every turn updates: the operation, and the type."""
+    """A cell that every iteration updates: the operation, and the type."""
 
     type: str
     combine: Callable[[str, str, str], str]  # type, a, b -> instruction
@@ -179,7 +179,7 @@ class VectorCode:
         self.accumulators: dict[str, LaneAccumulator] = {}
         self.pending: dict[str, str] = {}  # loaded accumulator -> cell
         self.spent: set[str] = set()  # values of accumulators: no lane has them
-        self.private: dict[str, tuple[str, str]] = {}  # cell -> type, value of this turn
+        self.private: dict[str, tuple[str, str]] = {}  # cell -> type, value of this iteration
         self.private_loads: dict[str, tuple[str, str]] = {}
         self.hoisted: set[str] = set()  # lines
         self.loads: dict[tuple[str, str, str], str] = {}  # since the last store
@@ -580,7 +580,7 @@ class VectorCode:
         self.lines.append(f"  call void {target}({values}, {places}, {masks} splat (i1 true))")
 
     def _store_cell(self, type: str, value: str, cell: str) -> None:
-        """A store to a cell: of an updated accumulator, or of a value for this turn."""
+        """A store to a cell: of an updated accumulator, or of a value for this iteration."""
         if self.pending.pop(value, None) == cell:
             self.spent.add(value)
             return
@@ -614,10 +614,10 @@ class VectorCode:
             return True
         if abs(step) < size:
             return abs(distance) < size
-        turns, rest = divmod(distance, abs(step))
+        iterations, rest = divmod(distance, abs(step))
         if rest:
             return not size <= rest <= abs(step) - size
-        return 0 < abs(turns) < self.lanes
+        return 0 < abs(iterations) < self.lanes
 
     # Accumulators
 

@@ -40,7 +40,7 @@ from tracker.tree import LEAF, Structure
 if TYPE_CHECKING:
     from tracker.jit.pipeline.meter import Meter
 
-_MAX_QUICK_OPERATIONS = 10**6  # of `compile_values`, in a call; a loop's turns count
+_MAX_QUICK_OPERATIONS = 10**6  # of `compile_values`, in a call; a loop's iterations count
 _MAX_QUICK_OPERATIONS_ONCE = 10**8  # in the only call: optimising takes as long
 
 

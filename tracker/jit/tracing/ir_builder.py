@@ -38,7 +38,7 @@ from tracker.ops.shape.memory_order import MemoryOrder, k_order_strides
 from tracker.support.array_copies import data_address
 from tracker.support.structs import record
 from tracker.tape.liveness import unreferenced_operands
-from tracker.tape.loop_index import TurnIndex
+from tracker.tape.loop_index import IterationIndex
 from tracker.tape.reachability import depends_on_live_leaf
 from tracker.tape.record import GUARD_CONVERSIONS, value_of
 from tracker.tape.tracer import Tracer
@@ -221,7 +221,7 @@ class IRBuilder:
                 self._read_equal_values(value)
             assert value.op is not None
             params = value.params
-            if params and type(params.get("index")) is TurnIndex:
+            if params and type(params.get("index")) is IterationIndex:
                 params = {**params, "index": tuple(params["index"])}
             self.body.append(Eqn(value.op, operands, params, out, self._source_line(code, line)))
         while due is not None:

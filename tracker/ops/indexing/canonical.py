@@ -15,7 +15,7 @@ from tracker.errors import message
 from tracker.ops.indexing.gather_scatter import HOLE, Index, canonical_entry
 from tracker.ops.shape.create import to_discrete
 from tracker.support.array_likes import array_of_labelled
-from tracker.tape.loop_index import TurnIndex, moves, note_unknown_place, place_of, plain_entry
+from tracker.tape.loop_index import IterationIndex, moves, note_unknown_place, place_of, plain_entry
 from tracker.tape.observers import is_tracing, observers
 from tracker.tape.record import apply, aval_of, data_of
 from tracker.tape.tracked import Tracked
@@ -41,7 +41,7 @@ def split_subscript(key: Any, shape: tuple[int, ...]) -> tuple[Index, tuple[Any,
     return canonical_index(tuple(index), shape), ()
 
 
-def _moving_index(parts: tuple[Any, ...], shape: tuple[int, ...]) -> TurnIndex:
+def _moving_index(parts: tuple[Any, ...], shape: tuple[int, ...]) -> IterationIndex:
     """The canonical index of a subscript that moves with a loop."""
     index = canonical_index(tuple(map(plain_entry, parts)), shape)
     extents = iter(shape)
@@ -54,7 +54,7 @@ def _moving_index(parts: tuple[Any, ...], shape: tuple[int, ...]) -> TurnIndex:
     )
     if not known:
         note_unknown_place()
-    return TurnIndex.of(index, tuple(places) if known else None)
+    return IterationIndex.of(index, tuple(places) if known else None)
 
 
 def _split_entry(part: Any) -> tuple[Any, Any]:

@@ -376,7 +376,7 @@ def _svd_vjp(g: Any, y: Any, a: Any, *, full: bool) -> Any:
         skipped_pairs = skipped_pairs & ~(followed & (pairwise_sums(s) != 0))
         warn_vanishing(skipped, outside_max, size[..., 0])
         warn_vanishing(_undetermined(s, a), gs, np.max(np.abs(gs), axis=-1, keepdims=True))
-        used = followed & (m_symmetric != 0) & _may_turn(a)
+        used = followed & (m_symmetric != 0) & _may_rotate(a)
         vanishing = (null & ~skipped & (outside_max != 0)) | np.any(used, axis=-1)
     gaps, coincide = reciprocal_gaps(s, a, followed)
     symmetric, antisymmetric = (inner_u + inner_v) * 0.5, (inner_u - inner_v) * 0.5
@@ -408,7 +408,7 @@ def _orthogonal_part(g: Any, basis: Any, inner: Any) -> Any:
     return np.zeros_like(g) if np.shape(g)[-2] == np.shape(g)[-1] else g - basis @ inner
 
 
-def _may_turn(a: Any) -> Any:
+def _may_rotate(a: Any) -> Any:
     """[i, j]: whether vectors i and j may rotate, by a phase or towards each other."""
     return np.iscomplexobj(a) | ~np.eye(min(a.shape[-2:]), dtype=bool)
 

@@ -1,12 +1,12 @@
-"""What a turn of a loop can read and change besides the numbers that it computes.
+"""What an iteration of a loop can read and change besides the numbers that it computes.
 
-`TurnState.before` looks at everything that the names in the loop lead to: numbers, arrays, text,
-and lists, tuples and dicts of these; NumPy's, `math`'s and Python's pure functions; and user
+`IterationState.before` looks at everything that the names in the loop lead to: numbers, arrays,
+text, and lists, tuples and dicts of these; NumPy's, `math`'s and Python's pure functions; and user
 functions, whose code is read like the loop's (`loop_code.py`). What leads elsewhere may change what
-is not compared, and there is no state. `is_unchanged` and `written` compare after the turn.
+is not compared, and there is no state. `is_unchanged` and `written` compare after the iteration.
 
-Invariant: if the state is unchanged but for the values of tracked arrays, the next turn runs like
-this one.
+Invariant: if the state is unchanged but for the values of tracked arrays, the next iteration runs
+like this one.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ _ATTRIBUTES = frozenset(_ATTRIBUTE_NAMES.split())
 
 
 @record()
-class TurnState:
-    """What a turn found.
+class IterationState:
+    """What an iteration found.
 
     handles     the tracked arrays that it can reach, with their values
     slots       the id of each -> under how many names, or places in containers
@@ -72,7 +72,7 @@ class TurnState:
     arrays      plain arrays, with copies
     appended    lists that are read by `x.append` alone, with their lengths
     may_grow    whether the extents of what slices give are asked for only in ways that are noticed
-                (`SymbolicTurn.may_grow`)
+                (`SymbolicIteration.may_grow`)
     """
 
     handles: dict[int, tuple[Tracked, Value | None]] = field(default_factory=dict)
@@ -83,8 +83,8 @@ class TurnState:
     may_grow: bool = True
 
     @staticmethod
-    def before(frame: FrameType, names: Mapping[str, Any], loop: LoopCode) -> TurnState | None:
-        """The state before a turn; None if it cannot be compared."""
+    def before(frame: FrameType, names: Mapping[str, Any], loop: LoopCode) -> IterationState | None:
+        """The state before an iteration; None if it cannot be compared."""
         found = _Finder()
         reads = [each for each in loop.names.paths if each.name not in loop.bound]
         found.add_names(loop.names, reads, names, frame.f_globals)
@@ -129,10 +129,10 @@ class _Finder:
         self.stores = False
         self.left = _MAX_OBJECTS
         self.seen: set[int] = set()
-        self.found = TurnState()
+        self.found = IterationState()
         self.plain: dict[int, Any] = {}
 
-    def state(self) -> TurnState | None:
+    def state(self) -> IterationState | None:
         """What was found; plain arrays are compared only if something is stored."""
         if self.stores:
             if sum(array.nbytes for array in self.plain.values()) > _MAX_BYTES:
@@ -212,7 +212,7 @@ class _Finder:
         self.found.handles[id(handle)] = handle, handle._value
         view = getattr(handle, "_view", None)
         if view is not None:
-            value_of(handle)  # read now, not in the turn
+            value_of(handle)  # read now, not in the iteration
             self.found.handles[id(handle)] = handle, handle._value
             self._add(view.base)
         if getattr(handle, "_owner", None) is not None:

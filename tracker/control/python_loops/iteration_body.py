@@ -1,9 +1,9 @@
-"""The body of a loop, from the equations of one turn.
+"""The body of a loop, from the equations of one iteration.
 
-`TurnBody` takes the equations that the next turn needs, in three kinds: what depends on neither
-index nor carries is computed once, before the loop; reads of such arrays at places that move are
-rows; the rest is the body. Arrays that the turn writes are in `moving_arrays.py`. Start at
-`TurnBody.run`.
+`IterationBody` takes the equations that the next iteration needs, in three kinds: what depends on
+neither index nor carries is computed once, before the loop; reads of such arrays at places that
+move are rows; the rest is the body. Arrays that the iteration writes are in `moving_arrays.py`.
+Start at `IterationBody.run`.
 
 Invariant: anything that is not of a known kind raises `NotRollable`.
 """
@@ -30,7 +30,7 @@ from tracker.ops.elementwise.binary import add
 from tracker.ops.indexing.canonical import indexed_shape
 from tracker.ops.indexing.getitem import getitem, put, scatter
 from tracker.support.structs import field, record
-from tracker.tape.loop_index import Affine, LoopVariable, SymbolicTurn, TurnIndex
+from tracker.tape.loop_index import Affine, IterationIndex, LoopVariable, SymbolicIteration
 from tracker.tape.record import apply, wrap
 from tracker.tape.tracer import Tracer
 from tracker.tape.value import NO_PARAMS, Value
@@ -43,8 +43,8 @@ Equation = tuple[Value, Any, int]
 
 @record(eq=False)
 class Carry:
-    """What goes from turn to turn: its value before and after the turn, and `origin`, what it was
-    before a symbolic number stood for it."""
+    """What goes from iteration to iteration: its value before and after the iteration, and
+    `origin`, what it was before a symbolic number stood for it."""
 
     start: Value
     end: Any
@@ -53,7 +53,7 @@ class Carry:
 
 @record(eq=False)
 class Symbol:
-    """A number that the loop gives to each turn: `first + step * turn`."""
+    """A number that the loop gives to each iteration: `first + step * iteration`."""
 
     value: Value
     first: Any
@@ -61,11 +61,11 @@ class Symbol:
 
 
 @record(eq=False)
-class Turn:
-    """A turn that has run: its equations, from number `begin` of the recording on; `appended` are
-    the values to stack."""
+class Iteration:
+    """An iteration that has run: its equations, from number `begin` of the recording on; `appended`
+    are the values to stack."""
 
-    symbolic: SymbolicTurn
+    symbolic: SymbolicIteration
     tracer: Tracer
     begin: int
     symbols: list[Symbol]
@@ -77,17 +77,17 @@ class Turn:
         return self.tracer.recording.equations[self.begin :]
 
 
-class TurnBody:
-    """The body of a turn, written as new values.
+class IterationBody:
+    """The body of an iteration, written as new values.
 
-    substitutes  the values of the turn -> those of the body
+    substitutes  the values of the iteration -> those of the body
     equations    of the body, with their positions in the recording
-    inputs       carried values, and `rows` with one element per turn
+    inputs       carried values, and `rows` with one element per iteration
     """
 
-    def __init__(self, turn: Turn, counts: Affine) -> None:
-        self.turn, self.variable = turn, turn.symbolic.variable
-        self.counts, self.count = counts, counts.const  # in all turns of outer loops, and now
+    def __init__(self, iteration: Iteration, counts: Affine) -> None:
+        self.iteration, self.variable = iteration, iteration.symbolic.variable
+        self.counts, self.count = counts, counts.const  # in all iterations of outer loops, and now
         self.substitutes: dict[Value, Any] = {}
         self.equations: list[Equation] = []
         self.positions: list[int] = []
@@ -101,9 +101,9 @@ class TurnBody:
         self.stacks: dict[Value, Any] = {}  # of the row inputs that are numbers
         self.outputs: list[Any] = []
         self.known_rows: dict[Any, Value] = {}
-        self.symbols = {symbol.value: symbol for symbol in turn.symbols}
+        self.symbols = {symbol.value: symbol for symbol in iteration.symbols}
         self.growing = GrowingValues(self)
-        all_equations = turn.equations
+        all_equations = iteration.equations
         self.made = {value: at for at, (value, _, _) in enumerate(all_equations)}
         self.needed = self._needed(all_equations)
         self.dependent = self._dependent()
@@ -111,7 +111,7 @@ class TurnBody:
     def _needed(self, equations: list[Equation]) -> list[Equation]:
         """The equations that the ends of carries, and what is appended, depend on."""
         found: set[Value] = set()
-        stack = [*(carry.end for carry in self.turn.carries), *self.turn.appended]
+        stack = [*(carry.end for carry in self.iteration.carries), *self.iteration.appended]
         while stack:
             value = stack.pop()
             if type(value) is Value and value in self.made and value not in found:
@@ -120,9 +120,9 @@ class TurnBody:
         return [equation for equation in equations if equation[0] in found]
 
     def _dependent(self) -> set[Value]:
-        """The values that differ from turn to turn."""
-        found = {symbol.value for symbol in self.turn.symbols}
-        found.update(carry.start for carry in self.turn.carries)
+        """The values that differ from iteration to iteration."""
+        found = {symbol.value for symbol in self.iteration.symbols}
+        found.update(carry.start for carry in self.iteration.carries)
         for value, _, _ in self.needed:
             if any(type(o) is Value and o in found for o in value.operands) or self._moves(value):
                 found.add(value)
@@ -131,7 +131,7 @@ class TurnBody:
     def _moves(self, value: Value) -> bool:
         """Whether a value is read or written at a place that moves with this loop."""
         index = value.params.get("index")
-        if not isinstance(index, TurnIndex) or index.flips is not None:
+        if not isinstance(index, IterationIndex) or index.flips is not None:
             return False
         if index.places is None:
             raise NotRollable("a position wraps around, or a slice changes its length")
@@ -141,11 +141,11 @@ class TurnBody:
         )
 
     def size(self) -> tuple[int, bool]:
-        """How many equations a turn takes, and whether most arrays are large."""
+        """How many equations an iteration takes, and whether most arrays are large."""
         count, small, large = 0, 0, 0
         for value, _, _ in self.needed:
             if value in self.dependent and isinstance(value.op.lower, Loop):
-                counts = self.turn.symbolic.counts.get(value.operands[0])
+                counts = self.iteration.symbolic.counts.get(value.operands[0])
                 length = value.params["length"] if counts is None else counts.high
                 count += length * len(value.params["body"].body)
             elif value in self.dependent and type(value.aval) is not tuple:
@@ -158,15 +158,17 @@ class TurnBody:
     def run(self) -> tuple[list[Any], dict[Value, Any]]:
         """Record the loop; returns the tracked values that the carries have after it, and the
         stacks of what is appended."""
-        carried_arrays = {c.start for c in self.turn.carries if type(c.start.aval) is np.ndarray}
+        carried_arrays = {
+            c.start for c in self.iteration.carries if type(c.start.aval) is np.ndarray
+        }
         arrays = {
             c.start: MovingArray(self, c.start, c.end)
-            for c in self.turn.carries
+            for c in self.iteration.carries
             if c.start in carried_arrays
         }
         moving = {start: array for start, array in arrays.items() if not array.is_whole}
         version_of = {version: a for a in moving.values() for version in a.versions}
-        for carry in self.turn.carries:
+        for carry in self.iteration.carries:
             if carry.start not in moving:
                 self.substitutes[carry.start] = self.carry_input(carry.origin, carry.start.aval)
         self.carried_versions = {v for c in carried_arrays - set(moving) for v in self._versions(c)}
@@ -175,24 +177,26 @@ class TurnBody:
         for value, code, line in self.needed:
             if value not in self.dependent:
                 continue
-            self.at = self.turn.begin + self.made[value], code, line
+            self.at = self.iteration.begin + self.made[value], code, line
             if has_effect(value.op) or isinstance(value.op.lower, Host):
-                raise NotRollable("a turn has side effects")
+                raise NotRollable("an iteration has side effects")
             base = value.operands[0] if value.operands else None
             if type(base) is Value and base in version_of and value.op in (getitem, put):
                 version_of[base].access(value)
             else:
                 self.substitutes[value] = self._written(value)
-        whole = [c for c in self.turn.carries if c.start not in moving]
+        whole = [c for c in self.iteration.carries if c.start not in moving]
         ends = {c.start: self.read(c.end) for c in whole}
         for carry in whole:
             self.end_carry(self.substitutes[carry.start], ends[carry.start])
         for array in moving.values():
             array.leave()
-        stacked = {x: self.output(self.read(x)) for x in self.turn.appended if x in self.dependent}
+        stacked = {
+            x: self.output(self.read(x)) for x in self.iteration.appended if x in self.dependent
+        }
         results = self._record()
         after = []
-        for carry in self.turn.carries:
+        for carry in self.iteration.carries:
             if carry.start in moving:
                 after.append(moving[carry.start].result(results))
             else:
@@ -211,23 +215,23 @@ class TurnBody:
         return found
 
     def _add_symbol(self, symbol: Symbol) -> Value:
-        """A number that counts the turns is carried, if anything reads it."""
+        """A number that counts the iterations is carried, if anything reads it."""
         made = self.carry_input(symbol.first, symbol.value.aval)
         self.substitutes[symbol.value] = made
         self.end_carry(made, self.emit(add, (made, symbol.step), NO_PARAMS, made.aval))
         return made
 
-    def turn_number(self, variable: LoopVariable) -> Any:
-        """The number of the turn of this loop, or of one around it."""
-        turns = [*self.turn.tracer.turns, self.turn.symbolic]
-        for turn in turns:
-            if turn.variable is variable:
-                return self.read(turn.number)
-        raise NotRollable("a position counts the turns of a loop that is over")
+    def iteration_number(self, variable: LoopVariable) -> Any:
+        """The number of the iteration of this loop, or of one around it."""
+        iterations = [*self.iteration.tracer.iterations, self.iteration.symbolic]
+        for iteration in iterations:
+            if iteration.variable is variable:
+                return self.read(iteration.number)
+        raise NotRollable("a position counts the iterations of a loop that is over")
 
     def _written(self, value: Value) -> Any:
         index = value.params.get("index")
-        if isinstance(index, TurnIndex) and index.places is not None:
+        if isinstance(index, IterationIndex) and index.places is not None:
             grows = any(place is not None and place.grows for place in index.places)
             if value.op is getitem and value.operands[0] not in self.dependent and not grows:
                 return self.row(value.operands[0], index, value.aval)
@@ -246,8 +250,8 @@ class TurnBody:
         return self.emit(value.op, operands, value.params, value.aval)
 
     def _is_stackable(self, value: Value, operands: tuple[Any, ...]) -> bool:
-        """Whether a number is computed from rows and what all turns have alone: it can be computed
-        for all turns at once, before the loop."""
+        """Whether a number is computed from rows and what all iterations have alone: it can be
+        computed for all iterations at once, before the loop."""
         is_row = [type(o) is Value and o in self.stacks for o in operands]
         others = [
             (_aval(o), given)
@@ -267,7 +271,7 @@ class TurnBody:
         return self.row_input(apply(value.op, tuple(stacks)), value.aval)
 
     def read(self, operand: Any) -> Any:
-        """What the body reads for an operand of the turn."""
+        """What the body reads for an operand of the iteration."""
         if type(operand) is not Value:
             return operand
         if operand in self.symbols and operand not in self.substitutes:
@@ -282,7 +286,7 @@ class TurnBody:
         return made
 
     def carry_input(self, start: Any, aval: Any) -> Value:
-        """An input that is carried, with what it is before the first turn."""
+        """An input that is carried, with what it is before the first iteration."""
         made = Value(aval, None, (), NO_PARAMS)
         self.inputs.append(made)
         self.starts.append(start)
@@ -290,12 +294,12 @@ class TurnBody:
         return made
 
     def end_carry(self, carried: Value, end: Any) -> None:
-        """Say what a carried input is in the next turn."""
+        """Say what a carried input is in the next iteration."""
         if _type(end) != _type(carried):
             raise NotRollable("what is carried changes its type")
         self.ends[self.inputs.index(carried)] = end
 
-    def row(self, array: Value, index: TurnIndex, aval: Any) -> Value:
+    def row(self, array: Value, index: IterationIndex, aval: Any) -> Value:
         """An input that is a part of an array which moves."""
         assert index.places is not None
         key = array, index.places
@@ -313,19 +317,21 @@ class TurnBody:
         return made
 
     def output(self, value: Any) -> int:
-        """Stack a value of each turn; returns the number of the output."""
+        """Stack a value of each iteration; returns the number of the output."""
         self.outputs.append(value)
         return len(self.outputs) - 1
 
     def _count_operand(self) -> Any:
-        """The number of turns, as a number of the turn of the loop around this one."""
+        """The trip count, as a number of the iteration of the loop around this one."""
         total: Any = self.counts.const
-        for turn in self.turn.tracer.turns:
-            factor = self.counts.factor(turn.variable)
-            total = total + wrap(turn.number) * factor if factor else total
+        for iteration in self.iteration.tracer.iterations:
+            factor = self.counts.factor(iteration.variable)
+            total = total + wrap(iteration.number) * factor if factor else total
         if type(total) is not int:
-            self.turn.tracer.turns[-1].counts[total._value] = self.counts
-            self.turn.tracer.turns[-1].growing.add(total._value)  # the extent of what is stacked
+            self.iteration.tracer.iterations[-1].counts[total._value] = self.counts
+            self.iteration.tracer.iterations[-1].growing.add(
+                total._value
+            )  # the extent of what is stacked
         return total
 
     def _drop_unread(self) -> None:
@@ -350,13 +356,13 @@ class TurnBody:
         self._drop_unread()
         tracer = Tracer(1)
         tracer.recording.equations = self.equations
-        tracer.recording.plain_arrays = self.turn.tracer.recording.plain_arrays
-        builder = _TurnBuilder(tracer, [*self.inputs, *self.row_inputs], self.positions)
+        tracer.recording.plain_arrays = self.iteration.tracer.recording.plain_arrays
+        builder = _IterationBodyBuilder(tracer, [*self.inputs, *self.row_inputs], self.positions)
         builder.build_equations()
         atoms: list[Atom] = [builder.atom(x) for x in (*self.ends, *self.outputs)]
         inputs = [builder.vars[value] for value in (*self.inputs, *self.row_inputs)]
         function = Function(
-            f"turn{next(body_counter)}",
+            f"iteration{next(body_counter)}",
             (*builder.captured, *inputs),
             (),
             tuple(builder.body),
@@ -382,8 +388,8 @@ class TurnBody:
         return result
 
 
-class _TurnBuilder(BodyBuilder):
-    """Reads plain arrays as they were at the equations of the turn."""
+class _IterationBodyBuilder(BodyBuilder):
+    """Reads plain arrays as they were at the equations of the iteration."""
 
     def __init__(self, tracer: Tracer, inputs: list[Value], positions: Sequence[int]) -> None:
         super().__init__(tracer, inputs)
@@ -392,7 +398,7 @@ class _TurnBuilder(BodyBuilder):
     def _array_atom(self, array: Any) -> Atom:
         at = self.positions[min(self.position, len(self.positions) - 1)]
         if self.tracer.recording.plain_arrays.at(array, at) is not array:
-            raise NotRollable("a turn writes into a plain array")
+            raise NotRollable("an iteration writes into a plain array")
         return self._hoist(array, array, id(array))
 
 
