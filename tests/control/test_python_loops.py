@@ -15,8 +15,8 @@ from python_loop_programs import M, X
 
 import tracker
 from tracker.control.python_loops import iterator
+from tracker.control.python_loops.affine_subscripts import NotRollable
 from tracker.control.python_loops.iteration_body import IterationBody
-from tracker.control.python_loops.places import NotRollable
 
 
 @pytest.fixture(autouse=True)

@@ -1,12 +1,12 @@
-"""Places that move with a loop: affine forms of loop indices, and subscripts that hold them.
+"""Subscripts that move with a loop: affine forms of loop indices, and indices that hold them.
 
 While an iteration of a Python loop stands for all of them (`control/python_loops`), its index is a
 tracked int. `affine_form` finds sums and multiples of it among the recorded values, and
 `ops/indexing/canonical.py` makes the basic index of this one iteration from a subscript with such
-ints in it: an `IterationIndex`, a tuple like any other, which also has the place in every one.
+ints in it: an `IterationIndex`, a tuple like any other, which also has the subscript in every one.
 
-Invariant: `IterationIndex.places` holds for all iterations of all loops that the forms name, with
-negative positions wrapped and nothing clipped; it is None where no one form does.
+Invariant: `IterationIndex.subscripts` holds for all iterations of all loops that the forms name,
+with negative positions wrapped and nothing clipped; it is None where no one form does.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Affine:
 
 
 @record(frozen=True)
-class AxisPlace:
+class AffineSubscript:
     """An entry of an index: from `start` on `width` positions, `step` apart; width None: an int.
 
     A width that moves with loops has step 1.
@@ -105,22 +105,22 @@ class AxisPlace:
         return self.start.plus(Affine(covered))
 
 
-Places: TypeAlias = tuple[AxisPlace | None, ...]  # an entry per axis; None: a new axis
+Subscripts: TypeAlias = tuple[AffineSubscript | None, ...]  # an entry per axis; None: a new axis
 
 
 class IterationIndex(tuple[Any, ...]):
-    """The canonical basic index of one iteration, and its `places` in all (None: no one form).
+    """The canonical basic index of one iteration, and its `subscripts` in all (None: no one form).
 
     flips: of an index that keeps all of a value that grows, whether it reverses each axis.
     """
 
-    places: Places | None
+    subscripts: Subscripts | None
     flips: tuple[bool, ...] | None = None
 
     @staticmethod
-    def of(index: tuple[Any, ...], places: Places | None) -> IterationIndex:
+    def of(index: tuple[Any, ...], subscripts: Subscripts | None) -> IterationIndex:
         made = IterationIndex(index)
-        made.places = places
+        made.subscripts = subscripts
         return made
 
     def __reduce__(self) -> Any:
@@ -158,14 +158,14 @@ class SymbolicIteration:
     def note_growth(self, value: Value) -> None:
         """A value was recorded: note whether its extents may move."""
         index, operands = value.params.get("index"), value.operands
-        places = index.places if isinstance(index, IterationIndex) else None
+        subscripts = index.subscripts if isinstance(index, IterationIndex) else None
         assert value.op is not None
         if value.op.name in ("put", "scatter"):  # they have the extents of what is written into
-            places, operands = None, operands[:1]
+            subscripts, operands = None, operands[:1]
         elif value.op.name == "pick" and value.params["at"] < operands[0].params.get("carries", 0):
             return
         is_array = type(value.aval) in (np.ndarray, tuple)
-        grows = any(place is not None and place.grows for place in places or ())
+        grows = any(subscript is not None and subscript.grows for subscript in subscripts or ())
         if is_array and (grows or not self.growing.isdisjoint(filter(_is_value, operands))):
             self.growing.add(value)
 
@@ -254,15 +254,15 @@ def plain_entry(part: Any) -> Any:
     return part._value.aval if type(part) is Tracked else part
 
 
-def place_of(part: Any, extent: int) -> AxisPlace | None:
-    """The place of an entry along an axis in every iteration; None if no one form holds."""
+def subscript_of(part: Any, extent: int) -> AffineSubscript | None:
+    """The subscript of an entry along an axis in every iteration; None if no one form holds."""
     if type(part) is not slice:
         form = affine_form(part)
         start = None if form is None else _wrapped(form, extent - 1, extent)
-        return None if start is None else AxisPlace(start)
+        return None if start is None else AffineSubscript(start)
     if not any(type(x) is Tracked for x in (part.start, part.stop, part.step)):
         covered = range(*part.indices(extent))
-        return AxisPlace(Affine(covered.start), len(covered), covered.step)
+        return AffineSubscript(Affine(covered.start), len(covered), covered.step)
     if part.step not in (None, 1):
         return None
     low = Affine(0) if part.start is None else affine_form(part.start)
@@ -273,15 +273,15 @@ def place_of(part: Any, extent: int) -> AxisPlace | None:
         return None
     width = high.minus(low)
     if width.terms:
-        return AxisPlace(low, width) if width.low >= 0 and _may_grow() else None
-    return None if width.const < 0 else AxisPlace(low, width.const)
+        return AffineSubscript(low, width) if width.low >= 0 and _may_grow() else None
+    return None if width.const < 0 else AffineSubscript(low, width.const)
 
 
 def _may_grow() -> bool:
     return all(iteration.may_grow for iteration in active_iterations())
 
 
-def note_unknown_place() -> None:
+def note_unknown_subscript() -> None:
     """A position wraps around, or an extent is that of this iteration alone."""
     for iteration in active_iterations():
         iteration.has_learned = True

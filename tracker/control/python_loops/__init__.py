@@ -20,11 +20,11 @@ symbolic iteration: the bytecode of the loop, and of functions that it calls, is
   is not is read after the loop, the last iteration runs as a plain one.
 - Plain numbers stay plain: what they are after the loop is computed as Python does
   (`constants.py`).
-- `iteration_body.py` makes the body. Subscripts with the index have affine places
-  (`tape/loop_index.py`): reads of other arrays there are rows of the loop (`places.py`), and arrays
-  that iterations write are divided into lines (`moving_arrays.py`), so that no array is copied in
-  each iteration, and the pullback keeps lines only. Where that fails, the array is carried: parts
-  of it are read and written at positions that the iteration computes, in its memory, and the
+- `iteration_body.py` makes the body. Subscripts with the index are affine (`tape/loop_index.py`):
+  reads of other arrays there are rows of the loop (`affine_subscripts.py`), and arrays that
+  iterations write are divided into lines (`moving_arrays.py`), so that no array is copied in each
+  iteration, and the pullback keeps lines only. Where that fails, the array is carried: parts of it
+  are read and written at positions that the iteration computes, in its memory, and the
   pullback restores what iterations have overwritten (`control/overwritten.py`).
 - Slices whose extents move (`A[i, :i]`) have the extent of their axis in the body, and the
   positions that mean something (`growing_values.py`). Which code may see them is known beforehand
@@ -32,14 +32,14 @@ symbolic iteration: the bytecode of the loop, and of functions that it calls, is
   iterations. The products of rows with such slices of a matrix (`X[:, i] @ X[:, i:]`) are one
   product, before the loop.
 - Lists to which iterations only append get rows of what the loop stacks (`growing_lists.py`).
-- Loops nest: rows and writes of an inner loop are equations of the outer iteration, with places
+- Loops nest: rows and writes of an inner loop are equations of the outer iteration, with subscripts
   that are affine in the outer index. The trip count of an inner loop may be affine, too; then it is
   an operand, and what the loop stacks has room for the greatest trip count.
 
-Not rolled: places that wrap around, iterations that read a list that they grow or change objects,
-branches on the index or on values, comprehensions; of slices whose extents move all but elementwise
-ops, sums, products and flips, and where they are parts of large matrices that are not multiplied by
-rows (a product of the part is faster).
+Not rolled: subscripts that wrap around, iterations that read a list that they grow or change
+objects, branches on the index or on values, comprehensions; of slices whose extents move all but
+elementwise ops, sums, products and flips, and where they are parts of large matrices that are not
+multiplied by rows (a product of the part is faster).
 
 Invariant: results, writes, prints and exceptions are those of the plain loop. What is not known to
 be the same in all iterations raises `NotRollable`, and nothing has happened.

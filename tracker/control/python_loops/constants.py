@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from tracker.control.python_loops.affine_subscripts import NotRollable
 from tracker.control.python_loops.iteration_body import Carry, Iteration
-from tracker.control.python_loops.places import NotRollable
 from tracker.ir.op import has_effect
 from tracker.tape.value import Value, history_of
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from tracker.control.python_loops.affine_subscripts import NotRollable
 from tracker.control.python_loops.constants import ConstantValues
 from tracker.control.python_loops.iteration_state import IterationState, is_constant
-from tracker.control.python_loops.places import NotRollable
 from tracker.ops.shape.rows import rows_of
 from tracker.tape.record import value_of, wrap
 from tracker.tape.tracked import Tracked

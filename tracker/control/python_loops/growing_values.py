@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracker.control.python_loops.places import (
+from tracker.control.python_loops.affine_subscripts import (
     NotRollable,
     Span,
     Spans,
     are_apart,
+    bounding_subscripts,
     index_at,
     is_everything,
     part_aval,
-    places_of,
-    read_places,
-    spans_of_places,
-    whole_places,
+    read_affine,
+    spans_of,
+    subscripts_of,
 )
 from tracker.ir.lowering import Loop, Map, Pick
 from tracker.ops.elementwise.binary import add, maximum, minimum, multiply, subtract
@@ -38,7 +38,7 @@ from tracker.ops.indexing.getitem import gather, getitem, put, scatter
 from tracker.ops.linalg.matmul import matmul
 from tracker.ops.reduce.reduce import sum_
 from tracker.ops.shape.create import before, iota, to_discrete
-from tracker.tape.loop_index import Affine, AxisPlace, IterationIndex, Places
+from tracker.tape.loop_index import Affine, AffineSubscript, IterationIndex, Subscripts
 from tracker.tape.record import apply, wrap
 from tracker.tape.value import NO_PARAMS, Value
 
@@ -150,57 +150,57 @@ class GrowingValues:
     # Parts of arrays
 
     def read_part(self, value: Value) -> Any:
-        """Write a read at places that move with this loop, or grow."""
+        """Write a read at subscripts that move with this loop, or grow."""
         base = value.operands[0]
         if base in self.spans:
             raise NotRollable("a part of a slice whose extent moves is read")
         if base not in self.body.dependent:
             return self.read_unwritten(base, value)
         shape = np.shape(base.aval)
-        places = places_of(value.params["index"], shape)
-        base = self._written_before(base, places)
-        stored = self._stored(base, value, places)
+        subscripts = subscripts_of(value.params["index"], shape)
+        base = self._written_before(base, subscripts)
+        stored = self._stored(base, value, subscripts)
         if stored is not None:
             for known in (self.are_zero, self.are_parts):
                 known.update({value} if stored in known else ())
             if stored in self.spans:
                 self.spans[value] = self.spans[stored]
             return self.body.read(stored)
-        made = self.read_at(self.body.read(base), whole_places(places))
-        return self.with_spans(value, spans_of_places(places), made)
+        made = self.read_at(self.body.read(base), bounding_subscripts(subscripts))
+        return self.with_spans(value, spans_of(subscripts), made)
 
     def read_unwritten(self, base: Value, value: Value) -> Any:
         """Write a read of a part of an array that is the same in all iterations."""
         shape = np.shape(base.aval)
-        places = places_of(value.params["index"], shape)
-        whole = whole_places(places)
+        subscripts = subscripts_of(value.params["index"], shape)
+        whole = bounding_subscripts(subscripts)
         if any(p is not None and p.start.factor(self.body.variable) for p in whole):
             made = self.body.row(base, IterationIndex.of((), whole), part_aval(base.aval, whole))
         elif is_everything(whole, shape):
             made = base
         else:
-            made = read_places(wrap(base), whole)._value
-        return self.with_spans(value, spans_of_places(places), made)
+            made = read_affine(wrap(base), whole)._value
+        return self.with_spans(value, spans_of(subscripts), made)
 
-    def _written_before(self, base: Value, places: Places) -> Value:
-        """The oldest version of an array in this iteration that is the same at these places:
+    def _written_before(self, base: Value, subscripts: Subscripts) -> Value:
+        """The oldest version of an array in this iteration that is the same at these subscripts:
         versions that nothing else reads are made in the memory of the array."""
         while base.op is put and base in self.body.made:
-            written = places_of(base.params["index"], np.shape(base.aval))
-            if not are_apart(written, places):
+            written = subscripts_of(base.params["index"], np.shape(base.aval))
+            if not are_apart(written, subscripts):
                 break
             base = base.operands[0]
         return base
 
-    def _stored(self, base: Value, value: Value, places: Places) -> Value | None:
+    def _stored(self, base: Value, value: Value, subscripts: Subscripts) -> Value | None:
         """What this iteration has written last, if it is what is read."""
         if base.op is not put or base not in self.body.made:
             return None
         shape = np.shape(base.aval)
         part = base.operands[1]
-        if type(part) is not Value or places_of(base.params["index"], shape) != places:
+        if type(part) is not Value or subscripts_of(base.params["index"], shape) != subscripts:
             return None
-        spans = spans_of_places(places)
+        spans = spans_of(subscripts)
         if any(spans) and self.spans_of(part) != spans:
             return None
         is_same = type(part.aval) is type(value.aval) and part.aval.dtype == value.aval.dtype
@@ -213,43 +213,48 @@ class GrowingValues:
             self.are_parts.add(value)
         return made
 
-    def read_at(self, array: Value, places: Places) -> Value:
-        """A part of an array of the body, at places that do not grow."""
-        index, arrays = self._index(places, array.aval.shape)
-        aval = part_aval(array.aval, places)
+    def read_at(self, array: Value, subscripts: Subscripts) -> Value:
+        """A part of an array of the body, at subscripts that do not grow."""
+        index, arrays = self._index(subscripts, array.aval.shape)
+        aval = part_aval(array.aval, subscripts)
         if not arrays:
             if array.aval.size > max(_MAX_MASKED, 4 * np.size(aval)):
                 raise NotRollable("a pullback would copy a large array in each iteration")
-            params = {"index": index_at(places, array.aval.shape)}
+            params = {"index": index_at(subscripts, array.aval.shape)}
             return self.body.emit(getitem, (array,), params, aval)
         return self.body.emit(gather, (array, *arrays), {"index": index}, aval)
 
-    def write_at(self, array: Value, part: Any, places: Places) -> Value:
+    def write_at(self, array: Value, part: Any, subscripts: Subscripts) -> Value:
         """An array of the body with a part of it replaced."""
-        index, arrays = self._index(places, array.aval.shape, writes=True)
+        index, arrays = self._index(subscripts, array.aval.shape, writes=True)
         if not arrays:
-            params = {"index": index_at(places, array.aval.shape)}
+            params = {"index": index_at(subscripts, array.aval.shape)}
             return self.body.emit(put, (array, part), params, array.aval)
         return self.body.emit(scatter, (array, part, *arrays), {"index": index}, array.aval)
 
     def _index(
-        self, places: Places, shape: tuple[int, ...], writes: bool = False
+        self, subscripts: Subscripts, shape: tuple[int, ...], writes: bool = False
     ) -> tuple[tuple[Any, ...], list[Any]]:
-        """The index of places in the body, with a hole for each position that moves. (To write, for
-        each position: such writes are made in the memory of the array.)"""
+        """The index of subscripts in the body, with a hole for each position that moves. (To write,
+        for each position: such writes are made in the memory of the array.)"""
         index: list[Any] = []
         arrays: list[Any] = []
         extents = iter(shape)
-        for place in places:
-            extent = 1 if place is None else next(extents)
-            if writes and place is not None and place.width is None and not place.start.terms:
+        for subscript in subscripts:
+            extent = 1 if subscript is None else next(extents)
+            if (
+                writes
+                and subscript is not None
+                and subscript.width is None
+                and not subscript.start.terms
+            ):
                 index.append(HOLE)
-                arrays.append(np.intp(place.start.const))
-            elif place is None or not place.start.terms:
-                index.append(place and index_at((place,), (1 << 60,))[0])
-            elif place.width is None:
+                arrays.append(np.intp(subscript.start.const))
+            elif subscript is None or not subscript.start.terms:
+                index.append(subscript and index_at((subscript,), (1 << 60,))[0])
+            elif subscript.width is None:
                 index.append(HOLE)
-                arrays.append(self.position(place.start, extent))
+                arrays.append(self.position(subscript.start, extent))
             else:
                 raise NotRollable("a slice of an array that is written moves")
         holes = [at for at, part in enumerate(index) if part is HOLE]
@@ -258,7 +263,7 @@ class GrowingValues:
         return tuple(index), arrays
 
     def write_part(self, value: Value) -> Value:
-        """Write a write at places that move with this loop, or grow."""
+        """Write a write at subscripts that move with this loop, or grow."""
         base, part = value.operands
         shape = np.shape(base.aval)
         if base in self.spans:
@@ -266,21 +271,21 @@ class GrowingValues:
         if rewrites_itself(value):
             same: Value = self.body.read(base)
             return same
-        places = places_of(value.params["index"], shape)
-        whole = whole_places(places)
-        array = self.body.read(self._before_same(base, places))
-        spans = spans_of_places(places)
+        subscripts = subscripts_of(value.params["index"], shape)
+        whole = bounding_subscripts(subscripts)
+        array = self.body.read(self._before_same(base, subscripts))
+        spans = spans_of(subscripts)
         given = self.body.read(part)
         if any(spans) or self.spans_of(part):
             given = self.merged(spans, value, self.read_at(array, whole))
         return self.write_at(array, given, whole)
 
-    def _before_same(self, base: Value, places: Places) -> Value:
-        """What an array was before this iteration wrote at the places that are written again."""
+    def _before_same(self, base: Value, subscripts: Subscripts) -> Value:
+        """What an array was before this iteration wrote where it writes again."""
         while base.op is put and base in self.body.made:
             shape = np.shape(base.aval)
-            grows = any(spans_of_places(places))
-            if grows or places_of(base.params["index"], shape) != places:
+            grows = any(spans_of(subscripts))
+            if grows or subscripts_of(base.params["index"], shape) != subscripts:
                 break
             base = base.operands[0]
         return base
@@ -435,16 +440,18 @@ class GrowingValues:
         if not (self._is_part_of_matrix(row, 1) and self._is_part_of_matrix(part, 2)):
             return None
         lines, matrix = row.operands[0], part.operands[0]
-        own = [*filter(None, places_of(row.params["index"], lines.aval.shape))]
-        rectangle = whole_places(places_of(part.params["index"], matrix.aval.shape))
-        places = [*filter(None, rectangle)]
+        own = [*filter(None, subscripts_of(row.params["index"], lines.aval.shape))]
+        rectangle = bounding_subscripts(subscripts_of(part.params["index"], matrix.aval.shape))
+        subscripts = [*filter(None, rectangle)]
         moving = [axis for axis, p in enumerate(own) if p.start.factor(self.body.variable)]
         span = self.spans[part][1 - inner]
         if len(moving) != 1 or own[moving[0]].width is not None or span is None:
             return None
         at = moving[0]
-        full = [AxisPlace(Affine(0), n) for n in (lines.aval.shape[1 - at], span.extent)]
-        if (own[1 - at], places[inner]) != (full[0], full[0]) or places[1 - inner].start.terms:
+        full = [AffineSubscript(Affine(0), n) for n in (lines.aval.shape[1 - at], span.extent)]
+        if (own[1 - at], subscripts[inner]) != (full[0], full[0]) or subscripts[
+            1 - inner
+        ].start.terms:
             return None
         size = lines.aval.shape[at] * matrix.aval.shape[1 - inner]
         if size > min(_MAX_PRODUCT, _MAX_WASTE * self._total_width(span)):
@@ -452,7 +459,7 @@ class GrowingValues:
         left = wrap(lines) if at == 0 else np.transpose(wrap(lines))
         right = wrap(matrix) if inner == 0 else np.transpose(wrap(matrix))
         product = apply(matmul, (left, right))._value
-        index = IterationIndex.of((), (own[at], places[1 - inner]))
+        index = IterationIndex.of((), (own[at], subscripts[1 - inner]))
         made = self.body.row(product, index, np.zeros(span.extent, value.aval.dtype))
         self.with_spans(value, (span,), made)
         return made
@@ -508,8 +515,8 @@ class GrowingValues:
             return self.body.emit(getitem, (made,), rows, aval)
         at = self._emit_array(add, self._iota((most,), 0), self.number(start))
         index = (HOLE, *(slice(0, n, 1) for n in shape[1:]))
-        places = self._emit_array(minimum, at, np.intp(spans[0].extent - 1))
-        return self.body.emit(gather, (made, places), {"index": index}, aval)
+        positions = self._emit_array(minimum, at, np.intp(spans[0].extent - 1))
+        return self.body.emit(gather, (made, positions), {"index": index}, aval)
 
     def _emit_array(self, op: Any, x: Value, y: Any) -> Value:
         return self.body.emit(op, (x, y), NO_PARAMS, x.aval)
@@ -544,8 +551,8 @@ def rewrites_itself(value: Value) -> bool:
     if type(part) is not Value:
         return False
     is_read = part.op is getitem and part.operands[0] is base
-    return (is_read and _is_same_place(part, value)) or (
-        base.op is put and base.operands[1] is part and _is_same_place(base, value)
+    return (is_read and _has_same_subscripts(part, value)) or (
+        base.op is put and base.operands[1] is part and _has_same_subscripts(base, value)
     )
 
 
@@ -560,14 +567,14 @@ def _update(value: Value) -> tuple[Any, Any] | None:
     pairs = (part.operands, part.operands[::-1])
     for read, term in pairs if part.op is add else pairs[:1]:
         is_read = type(read) is Value and read.op is getitem and read.operands[0] is base
-        if is_read and _is_same_place(read, value):
+        if is_read and _has_same_subscripts(read, value):
             return part.op, term
     return None
 
 
-def _is_same_place(a: Value, b: Value) -> bool:
-    """Whether two reads or writes of versions of an array are at the same places."""
-    x, y = [places_of(each.params["index"], np.shape(each.operands[0].aval)) for each in (a, b)]
+def _has_same_subscripts(a: Value, b: Value) -> bool:
+    """Whether two reads or writes of versions of an array are at the same subscripts."""
+    x, y = [subscripts_of(each.params["index"], np.shape(each.operands[0].aval)) for each in (a, b)]
     return x == y
 
 

@@ -1,7 +1,7 @@
 """The body of a loop, from the equations of one iteration.
 
 `IterationBody` takes the equations that the next iteration needs, in three kinds: what depends on
-neither index nor carries is computed once, before the loop; reads of such arrays at places that
+neither index nor carries is computed once, before the loop; reads of such arrays at subscripts that
 move are rows; the rest is the body. Arrays that the iteration writes are in `moving_arrays.py`.
 Start at `IterationBody.run`.
 
@@ -18,9 +18,9 @@ import numpy as np
 
 from tracker.control.body import BodyBuilder, body_counter
 from tracker.control.loop import record_loop
+from tracker.control.python_loops.affine_subscripts import NotRollable, stack_rows
 from tracker.control.python_loops.growing_values import GrowingValues
 from tracker.control.python_loops.moving_arrays import MovingArray
-from tracker.control.python_loops.places import NotRollable, stack_rows
 from tracker.ir.graph import Atom, Function, name_variables, nested_functions
 from tracker.ir.lowering import Host, Loop, Map, Pick
 from tracker.ir.op import has_effect
@@ -129,15 +129,15 @@ class IterationBody:
         return found
 
     def _moves(self, value: Value) -> bool:
-        """Whether a value is read or written at a place that moves with this loop."""
+        """Whether a value is read or written at a subscript that moves with this loop."""
         index = value.params.get("index")
         if not isinstance(index, IterationIndex) or index.flips is not None:
             return False
-        if index.places is None:
+        if index.subscripts is None:
             raise NotRollable("a position wraps around, or a slice changes its length")
         return any(
-            place is not None and (place.start.factor(self.variable) or place.grows)
-            for place in index.places
+            subscript is not None and (subscript.start.factor(self.variable) or subscript.grows)
+            for subscript in index.subscripts
         )
 
     def size(self) -> tuple[int, bool]:
@@ -231,11 +231,13 @@ class IterationBody:
 
     def _written(self, value: Value) -> Any:
         index = value.params.get("index")
-        if isinstance(index, IterationIndex) and index.places is not None:
-            grows = any(place is not None and place.grows for place in index.places)
+        if isinstance(index, IterationIndex) and index.subscripts is not None:
+            grows = any(subscript is not None and subscript.grows for subscript in index.subscripts)
             if value.op is getitem and value.operands[0] not in self.dependent and not grows:
                 return self.row(value.operands[0], index, value.aval)
-            if grows or any(place is not None and place.start.terms for place in index.places):
+            if grows or any(
+                subscript is not None and subscript.start.terms for subscript in index.subscripts
+            ):
                 read = value.op is getitem
                 return (self.growing.read_part if read else self.growing.write_part)(value)
         if any(map(self.growing.is_growing, value.operands)):
@@ -301,10 +303,10 @@ class IterationBody:
 
     def row(self, array: Value, index: IterationIndex, aval: Any) -> Value:
         """An input that is a part of an array which moves."""
-        assert index.places is not None
-        key = array, index.places
+        assert index.subscripts is not None
+        key = array, index.subscripts
         if key not in self.known_rows:
-            stack = stack_rows(array, index.places, self.variable, self.counts)
+            stack = stack_rows(array, index.subscripts, self.variable, self.counts)
             self.known_rows[key] = self.row_input(stack, aval)
         return self.known_rows[key]
 
@@ -403,7 +405,7 @@ class _IterationBodyBuilder(BodyBuilder):
 
 
 def _is_small_write(value: Value) -> bool:
-    """Whether a write at a place that does not move leaves most of a large array as it is."""
+    """Whether a write at a subscript that does not move leaves most of a large array as it is."""
     shape = np.shape(value.aval)
     size: int = math.prod(shape)
     return size > max(_SMALL_ARRAY, 4 * math.prod(indexed_shape(value.params["index"], shape)))

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from tracker.control.python_loops.affine_subscripts import NotRollable
 from tracker.control.python_loops.constants import ConstantValues
 from tracker.control.python_loops.growing_lists import GrowingLists, with_plain_numbers
 from tracker.control.python_loops.iteration_body import Carry, Iteration, IterationBody, Symbol
 from tracker.control.python_loops.iteration_state import IterationState
 from tracker.control.python_loops.loop_code import LoopCode
-from tracker.control.python_loops.places import NotRollable
 from tracker.ir.types import type_of
 from tracker.jit.tracing import calls_unmonitored
 from tracker.ops.elementwise.unary import positive
@@ -31,11 +31,11 @@ from tracker.support.cpython import frame_locals, set_frame_locals
 from tracker.support.structs import record
 from tracker.tape.loop_index import (
     Affine,
-    AxisPlace,
+    AffineSubscript,
     IterationIndex,
     SymbolicIteration,
     affine_form,
-    note_unknown_place,
+    note_unknown_subscript,
 )
 from tracker.tape.observers import thread_state
 from tracker.tape.record import apply, record_result, value_of, wrap
@@ -155,12 +155,12 @@ def _rows_source(array: Any) -> _Source:
         symbols.append(Symbol(index._value, at, 1))  # type: ignore[arg-type]
         if type(array) is Tracked:
             return array[index]
-        places = (
-            AxisPlace(Affine.of(at, [(iteration.variable, 1)])),
-            *(AxisPlace(Affine(0), n) for n in array.shape[1:]),
+        subscripts = (
+            AffineSubscript(Affine.of(at, [(iteration.variable, 1)])),
+            *(AffineSubscript(Affine(0), n) for n in array.shape[1:]),
         )
         plain = (at, *(slice(0, n, 1) for n in array.shape[1:]))
-        params = {"index": IterationIndex.of(plain, places)}
+        params = {"index": IterationIndex.of(plain, subscripts)}
         return record_result(getitem, (array,), params, array[at])
 
     return _Source(Affine(len(array)), array.__getitem__, symbolic)
@@ -219,7 +219,7 @@ class LoopIterator:
             if self.run is not None:
                 return self.source.symbolic(self.run.symbolic, at, self.run.iteration.symbols)
         if moves:
-            note_unknown_place()  # how many iterations there are
+            note_unknown_subscript()  # how many iterations there are
         return self.source.item(at)
 
     def _begin(self, frame: FrameType, at: int) -> _SymbolicRun | None:

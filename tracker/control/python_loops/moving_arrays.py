@@ -1,4 +1,4 @@
-"""Arrays that the iterations of a loop write at places which move with it.
+"""Arrays that the iterations of a loop write at subscripts which move with it.
 
 Such an array is not carried. Its accesses are divided into groups that cannot overlap. Where a
 group writes along one axis, the positions along it are lines, of which an iteration sees a window:
@@ -7,7 +7,7 @@ group writes along one axis, the positions along it are lines, of which an itera
     from there down to the lowest  carried, each one position further in the next iteration
     the lowest written line        final after the iteration: stacked, written back after the loop
 
-A group at one place that does not move is carried as this part. Start at `MovingArray`.
+A group at one subscript that does not move is carried as this part. Start at `MovingArray`.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracker.control.python_loops.growing_values import rewrites_itself
-from tracker.control.python_loops.places import (
+from tracker.control.python_loops.affine_subscripts import (
     NotRollable,
+    bounding_subscripts,
     fixed_width,
     index_at,
-    places_of,
-    read_places,
-    spans_of_places,
-    whole_places,
-    write_places,
+    read_affine,
+    spans_of,
+    subscripts_of,
+    write_affine,
 )
+from tracker.control.python_loops.growing_values import rewrites_itself
 from tracker.ir.types import type_of
 from tracker.ops.indexing.canonical import canonical_index, indexed_shape
 from tracker.ops.indexing.getitem import getitem, put
-from tracker.tape.loop_index import Affine, AxisPlace, LoopVariable, Places
+from tracker.tape.loop_index import Affine, AffineSubscript, LoopVariable, Subscripts
 from tracker.tape.record import wrap
 from tracker.tape.value import Value
 
@@ -47,19 +47,19 @@ class _Access:
     def __init__(self, value: Value) -> None:
         self.value = value
         self.writes = value.op is put
-        self.places = places_of(value.params["index"], np.shape(value.operands[0].aval))
+        self.subscripts = subscripts_of(value.params["index"], np.shape(value.operands[0].aval))
 
-    def is_apart(self, places: Places, variable: LoopVariable) -> bool:
-        """Whether an access never touches others at these places, in whatever iterations."""
-        pairs = zip(filter(None, self.places), filter(None, places), strict=True)
+    def is_apart(self, subscripts: Subscripts, variable: LoopVariable) -> bool:
+        """Whether an access never touches others at these subscripts, in whatever iterations."""
+        pairs = zip(filter(None, self.subscripts), filter(None, subscripts), strict=True)
         return any(_ends_before(a, b, variable) or _ends_before(b, a, variable) for a, b in pairs)
 
 
-def _is_at_one_place(group: Sequence[_Access]) -> bool:
-    return all(a.places == group[0].places for a in group)
+def _has_one_subscript(group: Sequence[_Access]) -> bool:
+    return all(a.subscripts == group[0].subscripts for a in group)
 
 
-def _ends_before(a: AxisPlace, b: AxisPlace, variable: LoopVariable) -> bool:
+def _ends_before(a: AffineSubscript, b: AffineSubscript, variable: LoopVariable) -> bool:
     """Whether `a` lies before `b` along an axis in all iterations."""
     if a.step < 0 or b.step < 0:
         return False
@@ -87,19 +87,19 @@ class MovingArray:
             self.is_whole = True
 
     def _find_accesses(self, end: Any) -> bool:
-        """Find reads and writes; returns whether the array is only read and written at places, of
-        which some move."""
+        """Find reads and writes; returns whether the array is only read and written at subscripts,
+        of which some move."""
         newest, moves, understood = self.start, False, True
         for value, _, _ in self.body.needed:
             found = [o for o in value.operands if type(o) is Value and o in self.versions]
             if not found:
                 continue
-            at_place = value.op in (getitem, put) and value.operands[0] in self.versions
-            if not at_place or len(found) > 1:
+            is_access = value.op in (getitem, put) and value.operands[0] in self.versions
+            if not is_access or len(found) > 1:
                 understood = False
                 continue
             access = _Access(value)
-            moves |= any(p is not None and bool(p.start.terms) for p in access.places)
+            moves |= any(p is not None and bool(p.start.terms) for p in access.subscripts)
             self.accesses.append(access)
             if access.writes:
                 understood &= value.operands[0] is newest
@@ -108,14 +108,16 @@ class MovingArray:
         understood &= newest is end
         if understood:
             self.groups = self._find_groups()
-        return understood and (moves or all(map(_is_at_one_place, self.groups)))
+        return understood and (moves or all(map(_has_one_subscript, self.groups)))
 
     def _find_groups(self) -> list[list[_Access]]:
         """The accesses, divided so that those of two groups never touch."""
         groups: list[list[_Access]] = []
         for access in self.accesses:
             near = [
-                g for g in groups if not all(a.is_apart(access.places, self.variable) for a in g)
+                g
+                for g in groups
+                if not all(a.is_apart(access.subscripts, self.variable) for a in g)
             ]
             groups = [g for g in groups if g not in near]
             groups.append([*(a for g in near for a in g), access])
@@ -135,8 +137,8 @@ class MovingArray:
         """Refuse a window whose lines, which are written back as a whole, have in them what other
         groups write."""
         others = [a for each in self.groups if each is not group for a in each]
-        for places in map(window.line_of, group):
-            if not all(a.is_apart(places, self.variable) for a in others if a.writes):
+        for subscripts in map(window.line_of, group):
+            if not all(a.is_apart(subscripts, self.variable) for a in others if a.writes):
                 raise NotRollable("lines that are written overlap")
 
     def enter(self) -> None:
@@ -197,11 +199,15 @@ class _Window:
     def __init__(self, body: IterationBody, start: Value, accesses: list[_Access]) -> None:
         self.body, self.start = body, start
         self.shape = np.shape(start.aval)
-        if any(place is None for a in accesses for place in a.places):
+        if any(subscript is None for a in accesses for subscript in a.subscripts):
             raise NotRollable("a new axis in a subscript of an array that is written")
         variable = body.variable
         moving = {
-            tuple(at for at, p in enumerate(a.places) if p.start.factor(variable) and not p.grows)  # type: ignore
+            tuple(
+                at
+                for at, p in enumerate(a.subscripts)
+                if p and p.start.factor(variable) and not p.grows
+            )
             for a in accesses
         }
         if len(moving) > 1 or len(next(iter(moving))) > 1:
@@ -219,16 +225,16 @@ class _Window:
         self.step = 1
         written = [a for a in accesses if a.writes]
         if self.axis is not None:
-            places = [a.places[self.axis] for a in accesses]
-            steps = {p.start.factor(self.body.variable) for p in places}  # type: ignore
-            if len(steps) > 1 or any(p.width is not None for p in places):  # type: ignore
+            subscripts = [a.subscripts[self.axis] for a in accesses]
+            steps = {p.start.factor(self.body.variable) for p in subscripts}  # type: ignore
+            if len(steps) > 1 or any(p.width is not None for p in subscripts):  # type: ignore
                 raise NotRollable("an array is read and written along an axis in different steps")
             self.step = steps.pop()
-            base = written[0].places[self.axis].start  # type: ignore
+            base = written[0].subscripts[self.axis].start  # type: ignore
             for a in accesses:
-                far = a.places[self.axis].start.minus(base)  # type: ignore
+                far = a.subscripts[self.axis].start.minus(base)  # type: ignore
                 if far.terms or far.const % self.step:
-                    raise NotRollable("an array is read and written at places far apart")
+                    raise NotRollable("an array is read and written at subscripts far apart")
                 self.offsets[a.value] = far.const // self.step
             self.base = base.at_start(self.body.variable)
         found = [self.offsets[a.value] for a in written]
@@ -238,33 +244,33 @@ class _Window:
             raise NotRollable("an array is read far behind where it is written")
 
     def _find_line(self, accesses: list[_Access]) -> None:
-        """The places of a line, and each access within one: along an axis where all accesses are at
-        one place a line is this place, along others everything."""
-        self.places: list[AxisPlace] = []
+        """The subscripts of a line, and each access within one: along an axis where all accesses
+        have one subscript a line has this subscript, along others everything."""
+        self.subscripts: list[AffineSubscript] = []
         self.inside: dict[Value, list[Any]] = {a.value: [] for a in accesses}
         inside: dict[Value, list[Any]] = {a.value: [] for a in accesses}
         for axis, extent in enumerate(self.shape):
             if axis == self.axis:
-                self.places.append(AxisPlace(self.base))
+                self.subscripts.append(AffineSubscript(self.base))
                 continue
-            found = [a.places[axis] for a in accesses]
-            place = found[0]
-            assert place is not None
-            if all(p == place for p in found) and not place.grows:
-                self.places.append(place)
-                if place.width is not None:
+            found = [a.subscripts[axis] for a in accesses]
+            subscript = found[0]
+            assert subscript is not None
+            if all(p == subscript for p in found) and not subscript.grows:
+                self.subscripts.append(subscript)
+                if subscript.width is not None:
                     for a in accesses:
-                        inside[a.value].append(slice(0, fixed_width(place), 1))
+                        inside[a.value].append(slice(0, fixed_width(subscript), 1))
                 continue
-            everything = AxisPlace(Affine(0), extent)
-            self.places.append(everything)
+            everything = AffineSubscript(Affine(0), extent)
+            self.subscripts.append(everything)
             for a in accesses:
-                part = a.places[axis]
+                part = a.subscripts[axis]
                 assert part is not None
                 if part.start.terms and not part.grows:
                     raise NotRollable("parts of a line move with an outer loop")
-                inside[a.value].append(index_at(whole_places((part,)), (extent,))[0])
-        widths = map(fixed_width, self.places)
+                inside[a.value].append(index_at(bounding_subscripts((part,)), (extent,))[0])
+        widths = map(fixed_width, self.subscripts)
         self.line_shape = tuple([width for width in widths if width is not None])
         full = [slice(0, n, 1) for n in self.line_shape]
         self.inside = {value: [] if index == full else index for value, index in inside.items()}
@@ -278,43 +284,45 @@ class _Window:
         self.lines: dict[int, Any] = {}
         above = range(self.low, self.high_write)
         for offset in above if self.axis is not None else (0,):
-            first = read_places(wrap(self.start), self._line_places(offset))
+            first = read_affine(wrap(self.start), self._line_subscripts(offset))
             self.carried[offset] = self.lines[offset] = self.body.carry_input(first, aval)
         if self.axis is not None:
             stack = np.moveaxis(
-                read_places(wrap(self.start), self._stack_places(self.high_write, self.body.count)),
+                read_affine(
+                    wrap(self.start), self._stack_subscripts(self.high_write, self.body.count)
+                ),
                 self._stack_axis,
                 0,
             )
             self.lines[self.high_write] = self.body.row_input(stack, aval)
 
-    def line_of(self, access: _Access) -> Places:
-        """The places, in all iterations, of the line that an access is in."""
-        pairs = enumerate(zip(access.places, self.places, strict=True))
-        return tuple([own if axis == self.axis else place for axis, (own, place) in pairs])
+    def line_of(self, access: _Access) -> Subscripts:
+        """The subscripts, in all iterations, of the line that an access is in."""
+        pairs = enumerate(zip(access.subscripts, self.subscripts, strict=True))
+        return tuple([own if axis == self.axis else subscript for axis, (own, subscript) in pairs])
 
-    def _line_places(self, offset: int) -> list[AxisPlace]:
-        """The places of a line in the first iteration."""
+    def _line_subscripts(self, offset: int) -> list[AffineSubscript]:
+        """The subscripts of a line in the first iteration."""
         if self.axis is None:
-            return self.places
-        line = AxisPlace(self.base.plus(Affine(offset * self.step)))
-        return [*self.places[: self.axis], line, *self.places[self.axis + 1 :]]
+            return self.subscripts
+        line = AffineSubscript(self.base.plus(Affine(offset * self.step)))
+        return [*self.subscripts[: self.axis], line, *self.subscripts[self.axis + 1 :]]
 
-    def _stack_places(self, offset: int, count: int) -> list[AxisPlace]:
-        """The places of a line in all iterations."""
+    def _stack_subscripts(self, offset: int, count: int) -> list[AffineSubscript]:
+        """The subscripts of a line in all iterations."""
         assert self.axis is not None
-        lines = AxisPlace(self.base.plus(Affine(offset * self.step)), count, self.step)
-        return [*self.places[: self.axis], lines, *self.places[self.axis + 1 :]]
+        lines = AffineSubscript(self.base.plus(Affine(offset * self.step)), count, self.step)
+        return [*self.subscripts[: self.axis], lines, *self.subscripts[self.axis + 1 :]]
 
     @property
     def _stack_axis(self) -> int:
-        return sum(place.width is not None for place in self.places[: self.axis])
+        return sum(subscript.width is not None for subscript in self.subscripts[: self.axis])
 
     def read(self, access: _Access) -> Any:
         offset, value = self.offsets[access.value], access.value
         if offset > self.high_write:
             return self.body.growing.read_unwritten(self.start, value)
-        spans = spans_of_places(access.places)
+        spans = spans_of(access.subscripts)
         return self.body.growing.with_spans(value, spans, self._part(value))
 
     def _part(self, value: Value) -> Any:
@@ -332,7 +340,7 @@ class _Window:
         offset, growing = self.offsets[access.value], self.body.growing
         line = self.lines[offset]
         aval = line.aval if type(line) is Value else line
-        spans = spans_of_places(access.places)
+        spans = spans_of(access.subscripts)
         value = self.body.read(part)
         if any(spans) or growing.spans_of(part):
             value = growing.merged(spans, access.value, self._part(access.value))
@@ -360,18 +368,18 @@ class _Window:
 
     def write_back(self, array: Any, results: Callable[[Any], Any]) -> Any:
         if self.axis is None:
-            return write_places(array, results(self.carried[0]), self.places)
+            return write_affine(array, results(self.carried[0]), self.subscripts)
         count, stack = self.body.count, results(self.stacked)
-        places = self._stack_places(self.low_write, count)
+        subscripts = self._stack_subscripts(self.low_write, count)
         if self.step < 0:
             stack = np.flip(stack, 0)
-            lines = places[self.axis]
+            lines = subscripts[self.axis]
             low = lines.start.plus(Affine(self.step * (count - 1)))
-            places[self.axis] = AxisPlace(low, count, -self.step)
-        array = write_places(array, np.moveaxis(stack, 0, self._stack_axis), places)
+            subscripts[self.axis] = AffineSubscript(low, count, -self.step)
+        array = write_affine(array, np.moveaxis(stack, 0, self._stack_axis), subscripts)
         for offset in range(self.low_write, self.high_write):
-            line = self._line_places(count + offset)
-            array = write_places(array, results(self.carried[offset]), line)
+            line = self._line_subscripts(count + offset)
+            array = write_affine(array, results(self.carried[offset]), line)
         return array
 
 

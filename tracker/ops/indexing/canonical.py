@@ -15,7 +15,13 @@ from tracker.errors import message
 from tracker.ops.indexing.gather_scatter import HOLE, Index, canonical_entry
 from tracker.ops.shape.create import to_discrete
 from tracker.support.array_likes import array_of_labelled
-from tracker.tape.loop_index import IterationIndex, moves, note_unknown_place, place_of, plain_entry
+from tracker.tape.loop_index import (
+    IterationIndex,
+    moves,
+    note_unknown_subscript,
+    plain_entry,
+    subscript_of,
+)
 from tracker.tape.observers import is_tracing, observers
 from tracker.tape.record import apply, aval_of, data_of
 from tracker.tape.tracked import Tracked
@@ -45,16 +51,17 @@ def _moving_index(parts: tuple[Any, ...], shape: tuple[int, ...]) -> IterationIn
     """The canonical index of a subscript that moves with a loop."""
     index = canonical_index(tuple(map(plain_entry, parts)), shape)
     extents = iter(shape)
-    places = [
-        None if part is None else place_of(part, next(extents))
+    subscripts = [
+        None if part is None else subscript_of(part, next(extents))
         for part in _one_entry_per_axis(parts, len(shape))
     ]
     known = all(
-        place is not None or entry is None for place, entry in zip(places, index, strict=True)
+        subscript is not None or entry is None
+        for subscript, entry in zip(subscripts, index, strict=True)
     )
     if not known:
-        note_unknown_place()
-    return IterationIndex.of(index, tuple(places) if known else None)
+        note_unknown_subscript()
+    return IterationIndex.of(index, tuple(subscripts) if known else None)
 
 
 def _split_entry(part: Any) -> tuple[Any, Any]:
