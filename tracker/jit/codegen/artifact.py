@@ -36,8 +36,8 @@ class LoweredProgram:
     """The text of the driver, and kernels in modules of their own.
 
     symbols: external names (BLAS, runtime); ufunc_loops: inner loops of foreign ufuncs; scratch:
-    bytes; callbacks: the equations that Python evaluates; places: what the functions of kernels and
-    loops compute, with the user's lines, if other tools want to know.
+    bytes; callbacks: the equations that Python evaluates; descriptions: what the functions of
+    kernels and loops compute, with the user's lines, if other tools want to know.
     """
 
     text: str
@@ -46,7 +46,7 @@ class LoweredProgram:
     ufunc_loops: frozenset[UfuncLoop]
     scratch: int
     callbacks: tuple[Eqn, ...] = ()
-    places: dict[str, str] = field(default_factory=dict)
+    descriptions: dict[str, str] = field(default_factory=dict)
 
     @property
     def line_count(self) -> int:

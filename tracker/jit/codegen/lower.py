@@ -107,7 +107,7 @@ class DriverWriter(UnrolledCode):
         self.kernels: dict[str, KernelText] = parent.kernels if parent else {}
         self.bodies: list[str] = parent.bodies if parent else []
         self.body_functions: dict[Any, BodyFunction] = parent.body_functions if parent else {}
-        self.places: dict[str, str] = parent.places if parent else {}
+        self.descriptions: dict[str, str] = parent.descriptions if parent else {}
 
     def lowered(self) -> LoweredProgram:
         """The module, once it is emitted."""
@@ -134,7 +134,7 @@ class DriverWriter(UnrolledCode):
             f"{symbol}(ptr noalias %slots, ptr %scratch)", owns=False
         )
         self.bodies.append(text)
-        self._note_place(symbol, control.eqn.op.name, [control.eqn])
+        self._describe(symbol, control.eqn.op.name, [control.eqn])
         body = BodyFunction(symbol, scratch, child.has_guards, child.can_raise)
         self.body_functions[id(plan), in_place] = body
         return body
@@ -246,7 +246,7 @@ class DriverWriter(UnrolledCode):
             ufunc_loops=borrowed,
             scratch=scratch,
             callbacks=called,
-            places=self.places,
+            descriptions=self.descriptions,
         )
 
     def emit_kernel(self, kernel: Kernel) -> None:
@@ -257,18 +257,18 @@ class DriverWriter(UnrolledCode):
         text, arguments, shared = found
         name = self._kernel_name(text, arguments, shared is not None)
         pieces = [(*piece.members, *piece.reductions) for piece in kernel.with_fused]
-        self._note_place(name, "kernel", itertools.chain.from_iterable(pieces))
+        self._describe(name, "kernel", itertools.chain.from_iterable(pieces))
         if shared is None:
             self.lines.append(f"  call void {name}({', '.join(arguments)})")
         else:
             self._call_threaded(name, arguments, shared)
 
-    def _note_place(self, symbol: str, what: str, eqns: Iterable[Eqn]) -> None:
+    def _describe(self, symbol: str, what: str, eqns: Iterable[Eqn]) -> None:
         """Note the user's lines of a function of the module, if other tools want to
         know."""
         if current().perf or current().gdb:
             lines = ", ".join(dict.fromkeys(eqn.where for eqn in eqns if eqn.where))
-            self.places.setdefault(symbol[1:].removesuffix(".task"), f"{what} at {lines}")
+            self.descriptions.setdefault(symbol[1:].removesuffix(".task"), f"{what} at {lines}")
 
     def call_loops(self, loops: LoopFunction) -> None:
         """Call the loops of a product by rows."""

@@ -200,22 +200,22 @@ class _Walker:
         self.todo: list[Any] = []
 
     def _follow_names(self) -> None:
-        known, looked_at = self._named_places(), 0
-        while self.todo or looked_at < len(self.objects) or known != self._named_places():
+        known, looked_at = self._name_counts(), 0
+        while self.todo or looked_at < len(self.objects) or known != self._name_counts():
             while self.todo and not self.over_limit:
                 self._visit(self.todo.pop())
                 if not self.todo:  # rules of library functions, whose modules are not visited
                     self._reach_all(functions_with_rules(self.names.attributes))
             if self.over_limit:
                 break  # calls are not guarded, so the rest does not matter
-            if known != self._named_places():
-                known, looked_at = self._named_places(), 0
+            if known != self._name_counts():
+                known, looked_at = self._name_counts(), 0
             new, looked_at = self.objects[looked_at:], len(self.objects)
             for x in new:
                 self._visit_object(x)
 
-    def _named_places(self) -> tuple[object, ...]:
-        """Changes when more places may be sources."""
+    def _name_counts(self) -> tuple[object, ...]:
+        """Changes when there may be more sources."""
         names = self.names
         known = names.attributes, names.maybe_missing, names.environment_keys
         texts = self.string_values if names.reads_any_attribute else ()

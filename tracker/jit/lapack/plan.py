@@ -32,11 +32,11 @@ _WORD = np.dtype(np.float64)
 
 @record(frozen=True)
 class RoutineOperand:
-    """An operand of a routine: a location in memory, or (`place` None) a number. The matrices of a
-    stack (the numbers, where it takes one for each) are `step` words apart."""
+    """An operand of a routine: a location in memory, or (`location` None) a number. The matrices of
+    a stack (the numbers, where it takes one for each) are `step` words apart."""
 
     atom: Atom
-    place: Any
+    location: Any
     stack: tuple[int, ...]
     step: int
     flipped: bool
@@ -93,9 +93,9 @@ class RoutineCall:
 
 def _address(driver: Driver, operand: RoutineOperand) -> str:
     """The address of an operand; a number is put into memory first."""
-    if operand.place is None:
+    if operand.location is None:
         return driver.readable(operand.atom)
-    return driver.address(operand.place.buffer, operand.place.start)
+    return driver.address(operand.location.buffer, operand.location.start)
 
 
 def plan_call(planner: Planner, eqn: Eqn) -> None:
@@ -141,24 +141,24 @@ def _operand(planner: Planner, atom: Atom, axes: int, may_transpose: bool) -> Ro
     step = math.prod(type.shape[len(stack) :]) * _words_per_element(type)
     if not isinstance(atom, Var):
         return RoutineOperand(atom, None, stack, step, False, 0)
-    place = planner.stored(atom)
-    if isinstance(place, Unrolled):
-        return RoutineOperand(atom, None, stack, step, False, place.ready)
-    if place.strides == c_strides(type.shape):
-        return RoutineOperand(atom, place, stack, step, False, place.ready)
-    if may_transpose and place.strides == _transposed_strides(type.shape):
-        return RoutineOperand(atom, place, stack, step, True, place.ready)
-    copied, flipped = _contiguous_copy(planner, atom, place, may_transpose)
+    location = planner.stored(atom)
+    if isinstance(location, Unrolled):
+        return RoutineOperand(atom, None, stack, step, False, location.ready)
+    if location.strides == c_strides(type.shape):
+        return RoutineOperand(atom, location, stack, step, False, location.ready)
+    if may_transpose and location.strides == _transposed_strides(type.shape):
+        return RoutineOperand(atom, location, stack, step, True, location.ready)
+    copied, flipped = _contiguous_copy(planner, atom, location, may_transpose)
     return RoutineOperand(atom, copied, stack, step, flipped, copied.ready)
 
 
 def _contiguous_copy(
-    planner: Planner, atom: Var, place: Any, may_transpose: bool
+    planner: Planner, atom: Var, location: Any, may_transpose: bool
 ) -> tuple[Any, bool]:
     """A copy of matrices that lie with gaps, and whether it is that of their transposes: these are
     asked for by the pullback, and the factors are those of the copy."""
-    source = place.buffer, place.start, planner.in_place.version(atom)
-    shape, strides = atom.type.shape, place.strides
+    source = location.buffer, location.start, planner.in_place.version(atom)
+    shape, strides = atom.type.shape, location.strides
     known = planner.gapless.get((*source, _swap_last_two(shape), _swap_last_two(strides)))
     if may_transpose and known is not None:
         return known, True
@@ -195,10 +195,10 @@ def _plan_factors(
 ) -> list[RoutineOperand]:
     """The factors of a matrix and what goes with them, made now unless they are there already."""
     key: Any = a.atom
-    if a.place is not None:
+    if a.location is not None:
         assert isinstance(a.atom, Var)
         version = planner.in_place.version(a.atom)
-        key = (a.place.buffer, a.place.start, a.atom.type.shape, version)
+        key = (a.location.buffer, a.location.start, a.atom.type.shape, version)
     known = planner.factors.get(key)
     n, batch = a.atom.type.shape[-1], a.stack
     sizes = factored_words(n, kind)
@@ -207,12 +207,12 @@ def _plan_factors(
             planner.buffer(Type((math.prod(batch) * size,), _WORD), "scratch") for size in sizes
         )
         known = planner.factors[key] = (factors, pivots, a.ready + 1)
-        noted = replace(a, place=buffer_location(pivots, a.ready), step=sizes[1])
+        noted = replace(a, location=buffer_location(pivots, a.ready), step=sizes[1])
         strides = tuple(_batch_strides(batch, step, batch) for step in (a.step, sizes[1], sizes[0]))
         call = RoutineCall("lu", kind, eqn, (a, noted), factors, None, (n,), batch, strides)
         planner.plan.calls.setdefault(a.ready, []).append(call)
     *buffers, ready = known
     return [
-        replace(a, place=buffer_location(buffer, ready), step=size, ready=ready)
+        replace(a, location=buffer_location(buffer, ready), step=size, ready=ready)
         for buffer, size in zip(buffers, sizes, strict=True)
     ]

@@ -55,11 +55,11 @@ class _JitDescriptor(ctypes.Structure):
 _registered: list[tuple[weakref.ref[Module], _JitEntry, Any]] = []  # newest last
 
 
-def register(module: Module, function: str, places: Mapping[str, str]) -> None:
+def register(module: Module, function: str, descriptions: Mapping[str, str]) -> None:
     """Tell GDB the functions of a module, which belong to a function of the user's."""
     _interface()  # it may raise
     base, found = functions_in_memory(module)
-    names = [(name_of(s.name, function, places), s.offset, s.size) for s in found]
+    names = [(name_of(s.name, function, descriptions), s.offset, s.size) for s in found]
     data = elf_file(base, names)
     buffer = ctypes.create_string_buffer(data, len(data))
     with LOCK:

@@ -29,12 +29,12 @@ class CodeSymbol(NamedTuple):
     size: int
 
 
-def write(module: Module, function: str, places: Mapping[str, str]) -> None:
-    """Append the functions of a module, which belong to a function of the user's; `places`: the
-    lines of kernels and loops by symbol."""
+def write(module: Module, function: str, descriptions: Mapping[str, str]) -> None:
+    """Append the functions of a module, which belong to a function of the user's; `descriptions`:
+    the lines of kernels and loops by symbol."""
     base, found = functions_in_memory(module)
     lines = [
-        f"{base + each.offset:x} {each.size:x} {name_of(each.name, function, places)}\n"
+        f"{base + each.offset:x} {each.size:x} {name_of(each.name, function, descriptions)}\n"
         for each in found
     ]
     path = f"/tmp/perf-{os.getpid()}.map"
@@ -56,10 +56,10 @@ def functions_in_memory(module: Module) -> tuple[int, list[CodeSymbol]]:
     return base, [each for each in found.values() if each.section == anchor.section]
 
 
-def name_of(symbol: str, function: str, places: Mapping[str, str]) -> str:
+def name_of(symbol: str, function: str, descriptions: Mapping[str, str]) -> str:
     if symbol == "entry":
         return function
-    where = places.get(symbol.partition(".")[0], "")  # k0.task, k0.far: parts of a kernel
+    where = descriptions.get(symbol.partition(".")[0], "")  # k0.task, k0.far: parts of a kernel
     return f"{function}: {where or symbol}"
 
 

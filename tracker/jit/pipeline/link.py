@@ -121,9 +121,9 @@ def bind(
     )
     for module in (entry.module, *modules):
         if current().perf:
-            perf_map.write(module, program.traced.name, lowered.places)
+            perf_map.write(module, program.traced.name, lowered.descriptions)
         if current().gdb:
-            _register_for_gdb(module, program.traced.name, lowered.places)
+            _register_for_gdb(module, program.traced.name, lowered.descriptions)
         for stage in current().dump & {"llvm", "asm"}:
             dump(stage, functools.partial(getattr, module, stage))
     program.drop_intermediates()
