@@ -3,12 +3,10 @@ moves large blocks."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from tracker.jit.llvm.vector_code import NAME, SIZES, STORE, UNIFORM_WORDS, VectorCode
+from tracker.jit.llvm.vector_code import LOAD, NAME, PURE_WORDS, SIZES, STORE, VectorCode
 
-_LOADED = re.compile(r"  (%[\w.]+) = load (\w+), ptr (%[\w.]+)[^\n]*")
 _ZEROS = {"0", "0x0000000000000000", "0.0"}
 _MEMSET = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
 _MEMCPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
@@ -23,15 +21,16 @@ def block_moves(body: Sequence[str], code: VectorCode, first: str, last: str) ->
     written: set[str] = set()
     count = f"%count{code.tag}"
     for line in body:
-        if match := _LOADED.fullmatch(line):
-            loaded[match[1]] = match[3]
-            continue
-        match = STORE.fullmatch(line.removeprefix("  store "))
-        if match is None:
-            if line.strip().rpartition(" = ")[2].partition(" ")[0] not in UNIFORM_WORDS:
-                return None
+        name, _, instruction = line.strip().rpartition(" = ")
+        word, _, rest = instruction.partition(" ")
+        if word in PURE_WORDS:
             addresses.append(line)
             continue
+        if word == "load" and (match := LOAD.fullmatch(rest)):
+            loaded[name] = match[2]
+            continue
+        if word != "store" or not (match := STORE.fullmatch(rest)):
+            return None
         type, value, pointer, _ = match.groups()
         source, size = loaded.get(value), f"%bytes{code.tag}.{len(calls)}"
         if not _is_contiguous(code, pointer, SIZES[type]):

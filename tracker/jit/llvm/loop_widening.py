@@ -26,9 +26,9 @@ from tracker.jit.llvm.driver_functions import is_driver
 from tracker.jit.llvm.vector_code import (
     MAX_STRIDE,
     NAME,
+    PURE_WORDS,
     SIZES,
     STORE,
-    UNIFORM_WORDS,
     LaneAccumulator,
     LeaveScalar,
     VectorCode,
@@ -320,9 +320,11 @@ class _WideLoop:
 
     def block_text(self) -> str | None:
         """The loop as calls that fill or copy, if that is all it does."""
-        loop, tag, code = self.loop, self.loop.tag, self.codes[-1]
-        moves = block_moves(self.body, code, loop.first, loop.last)
-        if moves is None or loop.trip_count:
+        loop, tag = self.loop, self.loop.tag
+        if loop.trip_count:
+            return None
+        moves = block_moves(self.body, self.codes[-1], loop.first, loop.last)
+        if moves is None:
             return None
         enter = [loop.enter.rstrip("\n"), f"pre{tag}:"]
         return "\n".join([*enter, *moves, f"  br label %done{tag}", f"done{tag}:", ""])
@@ -400,7 +402,7 @@ def _without_uniform(lines: Iterable[str], counter: str) -> tuple[list[str], lis
     for line in lines:
         name, _, instruction = line.strip().rpartition(" = ")
         word = instruction.partition(" ")[0]
-        if word in UNIFORM_WORDS and varying.isdisjoint(NAME.findall(instruction)):
+        if word in PURE_WORDS and varying.isdisjoint(NAME.findall(instruction)):
             before.append(line)
         else:
             varying.add(name)

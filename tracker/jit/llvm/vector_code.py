@@ -29,7 +29,7 @@ _UNARY = re.compile(rf"((?:[a-z]+ )*?)({_TYPE}) (\S+)")
 _COMPARE = re.compile(rf"(\w+) ({_TYPE}) ([^,]+), (.+)")
 _SELECT = re.compile(rf"i1 ([^,]+), ({_TYPE}) ([^,]+), {_TYPE} (.+)")
 _CAST = re.compile(rf"({_TYPE}) (\S+) to ({_TYPE})")
-_LOAD = re.compile(rf"({_TYPE}), ptr (%[\w.]+|@[\w.]+)(?:, align (\d+))?(.*)")
+LOAD = re.compile(rf"({_TYPE}), ptr (%[\w.]+|@[\w.]+)(?:, align (\d+))?(.*)")
 _ADDRESS = re.compile(rf"(inbounds )?({_TYPE}|\[2 x \w+\]), ptr (%[\w.]+|@[\w.]+), i64 (\S+)")
 _CALL = re.compile(rf"((?:[a-z]+ )*?)({_TYPE}) @([\w.]+)\((.*)\)")
 STORE = re.compile(rf"({_TYPE}) (\S+), ptr (%[\w.]+)(?:, align (\d+))?")
@@ -44,9 +44,9 @@ _CAST_WORDS = frozenset(
     "bitcast fpext fptrunc sitofp uitofp fptosi fptoui sext zext trunc".split()  # noqa: SIM905
 )
 _DIVISIONS = frozenset({"sdiv", "udiv", "srem", "urem"})
-# Instructions without an effect on memory, that are defined for all operands:
-UNIFORM_WORDS = (_BINARY_WORDS - _DIVISIONS) | _CAST_WORDS
-UNIFORM_WORDS |= {"getelementptr", "fneg", "fcmp", "icmp", "select"}
+# of instructions that neither read nor write memory, and may be computed where none is needed
+PURE_WORDS = (_BINARY_WORDS - _DIVISIONS) | _CAST_WORDS
+PURE_WORDS |= {"getelementptr", "fneg", "fcmp", "icmp", "select"}
 # of accumulations, and the number that changes nothing
 _IDENTITIES = {"fadd": "-0.0", "fmul": "1.0", "add": "0", "mul": "1"}
 _IDENTITIES |= {"or": "0", "xor": "0", "and": "-1"}
@@ -276,7 +276,7 @@ class VectorCode:
 
     def _hoist(self, line: str, name: str, word: str, rest: str) -> None:
         if word == "load":
-            match = _LOAD.fullmatch(rest)
+            match = LOAD.fullmatch(rest)
             if match is None:
                 raise LeaveScalar
             self._note_access(match[2], match[1], writes=False)
@@ -461,7 +461,7 @@ class VectorCode:
         self.lines.append(f"  {name}.l{self.tag} = getelementptr {inbounds or ''}{type}, {parts}")
 
     def _load(self, name: str, rest: str) -> None:
-        match = _LOAD.fullmatch(rest)
+        match = LOAD.fullmatch(rest)
         if match is None:
             raise LeaveScalar
         type, pointer, align, _ = match.groups()
@@ -622,7 +622,7 @@ class VectorCode:
     # Accumulators
 
     def _loads_accumulator(self, name: str, rest: str) -> bool:
-        match = _LOAD.fullmatch(rest)
+        match = LOAD.fullmatch(rest)
         if match is None:
             return False
         cell = match[2]

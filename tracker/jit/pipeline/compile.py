@@ -73,9 +73,10 @@ def _compile_native(trace: Trace, lengths_vary: bool, can_be_quick: bool) -> Com
             linked = bind(program, lowered, trace.signature, outputs, arrays, level)
         return CompiledTrace(program, [linked], hosts, entry=linked.entry)
 
-    can_be_quick = can_be_quick and lowered.is_long
+    if not (can_be_quick and lowered.is_long):
+        return compiled(OPTIMISED)
     operations = operation_count(trace.function)
-    if not can_be_quick or operations > _MAX_QUICK_OPERATIONS:
+    if operations > _MAX_QUICK_OPERATIONS:
         return compiled(OPTIMISED)
     computes_much = operations > _MIN_OPERATIONS_OF_LINE * lowered.line_count
     quick = compiled(KERNELS_OPTIMISED if computes_much else QUICK)
