@@ -146,7 +146,7 @@ def kernel_text(kernel: Kernel) -> str:
     parts = [f"{len(members)} fused ({ops}{more})"] if members else []
     parts += [f"writes {store.eqn.op.name}" for store in kernel.stores if store.eqn is not None]
     parts += [text for piece in kernel.with_fused if (text := _reduction_text(piece, kernel))]
-    return f"kernel over {format_space(kernel)}: {', '.join(parts)}"
+    return f"kernel over {format_space(kernel)}: {', '.join(parts) or 'copies'}"
 
 
 def _kernel_lines(account: KernelTraffic) -> Iterable[str]:

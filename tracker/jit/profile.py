@@ -183,7 +183,7 @@ def _profile_of(name: str, timing: _Timing, ordinary: _Timing) -> Profile:
     slowdown = timing.nanoseconds / max(ordinary.nanoseconds, 1.0)
     sums: dict[tuple[str, tuple[str, ...]], tuple[int, float]] = {}
     for each in timing.readings:  # kernels that are alike share a row
-        if each.count and _equations(each.step):
+        if each.count and (isinstance(each.step, Kernel) or _equations(each.step)):
             key = step_text(each.step), _places(each.step)
             count, taken = sums.get(key, (0, 0.0))
             sums[key] = count + each.count, taken + each.nanoseconds / slowdown
