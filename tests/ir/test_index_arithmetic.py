@@ -1,4 +1,4 @@
-"""Composition of basic indices, compared with NumPy."""
+"""Arithmetic of basic indices, compared with NumPy."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from tracker.ir.index_arithmetic import compose_indices
+from tracker.ir.index_arithmetic import compose_indices, relative_index
 from tracker.ops.indexing.canonical import canonical_index
 
 
@@ -53,3 +53,34 @@ def test_composed_indices_agree_with_numpy(drawn):
 )
 def test_examples(outer, inner, found):
     assert compose_indices(outer, inner, (10,)) == found
+
+
+@given(parts(), st.data())
+def test_a_part_of_a_part_is_found_again(drawn, data):
+    shape, outer, inner = drawn
+    x = np.arange(np.prod(shape)).reshape(shape)
+    if None in outer or None in inner or (wanted := compose_indices(outer, inner, shape)) is None:
+        return
+    found = relative_index(outer, wanted, shape)
+    if x[wanted].size:
+        assert np.array_equal(x[outer][found], x[wanted])
+        assert found == canonical_index(found, x[outer].shape)
+
+
+@given(parts(), st.data())
+def test_only_what_is_within_a_part_is_found_in_it(drawn, data):
+    shape, outer, _ = drawn
+    other = canonical_index(_tuple(data.draw(_indices(shape))), shape)
+    x = np.arange(np.prod(shape)).reshape(shape)
+    found = relative_index(outer, other, shape)
+    if found is not None:
+        assert np.array_equal(x[outer][found], x[other])
+        assert found == canonical_index(found, x[outer].shape)
+    elif None not in outer and None not in other and x[other].size:
+        is_within = np.isin(x[other], x[outer]).all()
+        assert not is_within or _differs_in_axes(outer, other)
+
+
+def _differs_in_axes(outer, other):
+    """Whether one of two indices has an integer where the other has a slice."""
+    return any(isinstance(a, int) != isinstance(b, int) for a, b in zip(outer, other, strict=True))

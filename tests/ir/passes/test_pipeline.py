@@ -68,7 +68,7 @@ NEEDED = {
     "expand": "legalize_linalg_dtypes",
     "legalize_linalg_dtypes": "rewrite_products",
     "dedupe_bodies": "roll",
-    "roll": "sink_transposes",
+    "roll": "simplify_writers",
 }
 
 

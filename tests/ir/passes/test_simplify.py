@@ -131,7 +131,21 @@ view_of_splat
 full_slice
     r: f64[3] = getitem x {index=(slice(0, 3, 1),)} -> x
     r: f64[3] = embed x {index=(slice(0, 3, 1),), shape=(3,)} -> x
+    r: f64[3] = put x y {index=(slice(0, 3, 1),)} -> y
+    r: f64[3] = put x s {index=(slice(0, 3, 1),)} -> r: f64[3] = broadcast_to s {shape=(3,)}
+put_of_transpose
+    a: f64[3,2] = transpose m {axes=(1, 0)}; r: f64[3,2] = put a s {index=(slice(1, 3, 1),
+        slice(0, 2, 1))} -> a: f64[2,3] = put m s {index=(slice(0, 2, 1), slice(1, 3, 1))}; r:
+        f64[3,2] = transpose a {axes=(1, 0)}
+    a: f64[3,2] = transpose m {axes=(1, 0)}; c: f64[3,1] = reshape x {shape=(3,1)}; d:
+        f64[3,2] = put a c {index=(slice(0, 3, 1), slice(1, 2, 1))}; r: f64[2,3] = transpose d
+        {axes=(1, 0)} -> c: f64[3,1] = reshape x {shape=(3,1)}; a: f64[1,3] = transpose c
+        {axes=(1, 0)}; d: f64[2,3] = put m a {index=(slice(1, 2, 1), slice(0, 3, 1))}; d
 forward_store
+    a: f64[100] = put q t {index=(slice(80, 10, -1),)}; r: f64[3] = getitem a {index=(slice(11,
+        17, 2),)} -> r: f64[3] = getitem t {index=(slice(69, 64, -2),)}
+    a: f64[2,3] = put m x {index=(1, slice(0, 3, 1))}; r: f64[] = getitem a {index=(1, 2)} -> r:
+        f64[] = getitem x {index=(2,)}
     a: f64[3] = put x s {index=(1,)}; r: f64[] = getitem a {index=(1,)} -> s
     a: f64[3] = put x s {index=(1,)}; r: f64[2] = getitem a {index=(slice(0, 3, 2),)} -> r:
         f64[2] = getitem x {index=(slice(0, 3, 2),)}
@@ -169,6 +183,7 @@ embed_of_embed
     a: f64[4] = embed s {index=(1,), shape=(4,)}; r: f64[2,9] = embed a {index=(0, slice(7,
         None, -2)), shape=(2,9)} -> r: f64[2,9] = embed s {index=(0, 5), shape=(2,9)}
 put_of_embed
+    a: f64[3] = put x 0.0 {index=(slice(0, 3, 1),)}; r: f64[3] = add a y -> y
     a: f64[3] = put x 0.0 {index=(1,)}; c: f64[3] = embed s {index=(1,), shape=(3,)}; r:
         f64[3] = add c a -> r: f64[3] = put x s {index=(1,)}
     a: f64[2] = getitem x {index=(slice(0, 2, 1),)}; c: f64[2] = broadcast_to 0.0
@@ -243,8 +258,13 @@ STAY = [
     "r: f64[2] = getitem x {index=(slice(0, 2, 1),)}",
     "a: f64[3] = getitem x {index=(slice(2, None, -1),)}; c: f64[3] = put a s {index=(2,)};"
     "r: f64[3] = put x c {index=(slice(2, None, -1),)}",
-    f"a: f64[100] = getitem q {BACK}; c: f64[100] = put a s {{index=(2,)}};"
-    "r: f64[100] = put q c {index=(slice(0, 100, 1),)}",
+    "a: f64[3] = broadcast_to 0.0 {shape=(3,)}; r: f64[3] = put x a {index=(slice(0, 3, 1),)}",
+    "a: f64[3] = put x s {index=(slice(0, 2, 1),)};r: f64[2] = getitem a {index=(slice(1, 3, 1),)}",
+    "a: f64[3] = put x s {index=(slice(0, 2, 1),)};r: f64[1] = getitem a {index=(slice(1, 2, 1),)}",
+    "a: f64[3] = put x p {index=(slice(0, 3, 1),)};r: f64[2] = getitem a {index=(slice(1, 3, 1),)}",
+    "a: f64[3,2] = transpose m {axes=(1, 0)};r: f64[3,2] = put a s {index=(1, slice(0, 2, 1))}",
+    "a: f64[3,2] = transpose m {axes=(1, 0)};"
+    "r: f64[3,2] = put a row {index=(slice(0, 3, 1), slice(0, 1, 1))}",
     f"a: f64[100] = getitem q {BACK}; r: f64[70] = getitem a {{index=(slice(0, 70, 1),)}}",
 ]
 

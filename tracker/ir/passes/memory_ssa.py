@@ -122,18 +122,13 @@ def recurring_parts(function: Function) -> frozenset[tuple[Any, str]]:
     if len(function.body) < loop_limits.MIN_BODY:
         return frozenset()
     found = Counter(
-        part_key(eqn)
+        (eqn.out.type.shape, str(eqn.params["index"]))
         for eqn in function.eqns
         if eqn.op.name == "put" and _MIN_SIZE < eqn.out.type.size <= 2 * eqn.operands[1].type.size
     )
     return frozenset(
         [part for part, count in found.items() if count >= loop_limits.MIN_REPETITIONS]
     )
-
-
-def part_key(eqn: Eqn) -> tuple[Any, str]:
-    """The shape and index that a read or write is of."""
-    return eqn.operands[0].type.shape, str(eqn.params["index"])
 
 
 class WriteHistory:

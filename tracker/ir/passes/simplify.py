@@ -18,11 +18,14 @@ Invariants
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Function
 from tracker.ir.passes import slice_rules  # noqa: F401  (enters its rules)
+from tracker.ir.passes.loop_limits import ROLLED
 from tracker.ir.passes.manager import as_pass, with_body
 from tracker.ir.passes.memory_ssa import recurring_parts
 from tracker.ir.passes.rewriter import (
@@ -41,7 +44,18 @@ from tracker.ir.types import Type
 @as_pass()
 def simplify(function: Function) -> Function:
     """Apply the rules until none applies; unused equations are left to `dead_code`."""
-    sweep = Definitions(recurring_parts(function))
+    return _sweep(function, recurring_parts(function))
+
+
+@as_pass(requires=(ROLLED,))
+def simplify_writers(function: Function) -> Function:
+    """The same once repetition is rolled, in bodies that write into arrays: no iteration needs
+    reads of what the one before has written."""
+    return _sweep(function, ()) if recurring_parts(function) else function
+
+
+def _sweep(function: Function, steady: Collection[Any]) -> Function:
+    sweep = Definitions(steady)
     for step in function.body:
         sweep.visit(step)
     if not sweep.changed:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from tracker.ir.graph import Atom, Eqn
-from tracker.ir.index_arithmetic import compose_indices
-from tracker.ir.passes.memory_ssa import ArrayWrite, part_key
+from tracker.ir.index_arithmetic import compose_indices, relative_index
+from tracker.ir.passes.memory_ssa import ArrayWrite, index_extents
 from tracker.ir.passes.rewriter import (
     Definitions,
     broadcast_like,
@@ -27,23 +27,39 @@ _MAX_IN_REGISTERS = 64  # elements; a smaller view is updated in registers
 _MAX_UPDATES = 4  # of a view, that are made in its array instead
 
 
-@rule("getitem", "embed")
-def full_slice(eqn: Eqn, defs: Definitions) -> Atom | None:
-    """x[:, :] -> x, for an index of one full slice per axis; and the same for x embedded there."""
-    x, index = eqn.operands[0], eqn.params.get("index")
-    shape = eqn.params.get("shape", x.type.shape)
-    if not isinstance(index, tuple) or len(index) != len(shape):
+@rule("getitem", "embed", "put")
+def full_slice(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """x[:, :] -> x, for an index of one full slice per axis; the same for x embedded there, and x
+    put there, but for zeros (see `put_of_embed`)."""
+    x = eqn.operands[-1]
+    if not _is_full(eqn.params.get("index"), eqn.params.get("shape", eqn.operands[0].type.shape)):
         return None
-    for part, extent in zip(index, shape, strict=True):
-        if not isinstance(part, slice) or part.indices(extent) != (0, extent, 1):
-            return None
-    return x
+    if eqn.op.name != "put":
+        return x
+    return None if _is_zero(x, defs) else broadcast_like(eqn, x)
+
+
+def _is_full(index: Any, shape: tuple[int, ...]) -> bool:
+    """Whether an index has one full slice per axis."""
+    return (
+        isinstance(index, tuple)
+        and len(index) == len(shape)
+        and all(
+            isinstance(part, slice) and part.indices(extent) == (0, extent, 1)
+            for part, extent in zip(index, shape, strict=True)
+        )
+    )
+
+
+def _is_zero(atom: Atom, defs: Definitions) -> bool:
+    """Whether all elements are the literal 0.0."""
+    return is_signed_zero(broadcast_source(atom, defs) or atom, 1)
 
 
 @rule("getitem")
 def forward_store(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
-    """Store-to-load forwarding: put(x, v, i)[i] -> v; for single elements, (x + embed(v, i))[i] ->
-    x[i] + v; put(x, v, i)[j] -> x[j] where i and j are disjoint.
+    """Store-to-load forwarding: put(x, v, i)[j] -> v[k] where j is a part of i, and x[j] where they
+    are disjoint; for single elements, (x + embed(v, i))[i] -> x[i] + v.
 
     An embed is a put into zeros, and adding it changes x at its index only.
     """
@@ -53,8 +69,9 @@ def forward_store(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
         return None
     if isinstance(found, ArrayWrite):
         if found.value is not None and found.index == index:
-            steady = bool(defs.recurring_parts) and part_key(eqn) in defs.recurring_parts
-            return None if steady else broadcast_like(eqn, found.value)
+            return None if _recurs(eqn, index, defs) else broadcast_like(eqn, found.value)
+        if found.value is not None and (part := _written_part(eqn, found)) is not None:
+            return None if _recurs(eqn, found.index, defs) else part
         if found.value is None and found.index == index and eqn.out.type.size == 1:
             return _read_of_sum(eqn, found, defs)
         source: Atom | None = found.out
@@ -63,6 +80,26 @@ def forward_store(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     if source is None:
         return broadcast_like(eqn, scalar(0, eqn.out.type.dtype))
     return None if source is x else rewrite_as(eqn, "getitem", (source,), index=index)
+
+
+def _recurs(eqn: Eqn, index: Any, defs: Definitions) -> bool:
+    """Whether the part that is read is one that a long body writes again and again."""
+    return (eqn.operands[0].type.shape, str(index)) in defs.recurring_parts
+
+
+def _written_part(eqn: Eqn, write: ArrayWrite) -> Eqn | None:
+    """The part of a written value that a read finds, if it reads nothing else."""
+    value, shape = write.value, eqn.operands[0].type.shape
+    assert value is not None
+    part = relative_index(write.index, eqn.params["index"], shape)
+    extents = [
+        extent
+        for extent, entry in zip(index_extents(write.index, shape), write.index, strict=False)
+        if isinstance(entry, slice)
+    ]
+    if part is None or value.type.shape != tuple(extents):
+        return None
+    return rewrite_as(eqn, "getitem", (value,), index=part)
 
 
 def _read_of_sum(eqn: Eqn, write: ArrayWrite, defs: Definitions) -> Eqn | None:
@@ -103,17 +140,19 @@ def redundant_put(eqn: Eqn, defs: Definitions) -> Atom | None:
 
 
 @rule("add")
-def put_of_embed(eqn: Eqn, defs: Definitions) -> Eqn | None:
-    """put(x, 0.0, i) + embed(v, i) -> put(x, v, i): the pullback of x[i] = f(x[i]) removes the
-    cotangent of the slice, and adds a new one."""
+def put_of_embed(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """put(x, 0.0, i) + embed(v, i) -> put(x, v, i), or v if i is all of x: the pullback of x[i] =
+    f(x[i]) removes the cotangent of the slice, and adds a new one."""
     for total, part in (eqn.operands, eqn.operands[::-1]):
         cleared, embedded = defs.definition(total, "put"), defs.definition(part, "embed")
-        if cleared is None or embedded is None or cleared.out.type != embedded.out.type:
+        if cleared is None or cleared.out.type != part.type:
             continue
         (x, value), index = cleared.operands, cleared.params["index"]
-        if index == embedded.params["index"] and is_signed_zero(
-            broadcast_source(value, defs) or value, 1
-        ):
+        if not _is_zero(value, defs):
+            continue
+        if _is_full(index, x.type.shape):
+            return part
+        if embedded is not None and index == embedded.params["index"]:
             put = rewrite_as(eqn, "put", (x, *embedded.operands), index=index)
             if put is not None:
                 defs.history.forget_last(cleared.out)
@@ -147,6 +186,29 @@ def put_through_view(eqn: Eqn, defs: Definitions) -> Eqn | None:
             return None
         x = done
     return None
+
+
+@rule("put")
+def put_of_transpose(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """put(transpose x, v, i) -> transpose(put(x, transpose v, j)): written where x is."""
+    transposed, value = eqn.operands
+    inner, index = defs.definition(transposed, "transpose"), eqn.params["index"]
+    if inner is None or not all(isinstance(part, slice) for part in index):
+        return None
+    (x,), axes = inner.operands, inner.params["axes"]
+    order = tuple([axes.index(axis) for axis in range(len(axes))])
+    if value.type.shape:
+        extents = index_extents(index, transposed.type.shape)
+        if value.type.shape != tuple(extents):
+            return None
+        type = value.type.with_shape(tuple([extents[at] for at in order]))
+        turned = defs.emit(eqn, type, "transpose", (value,), axes=order)
+        if turned is None:
+            return None
+        value = turned
+    index = tuple([index[at] for at in order])
+    written = defs.emit(eqn, x.type, "put", (x, value), index=index)
+    return None if written is None else rewrite_as(eqn, "transpose", (written,), axes=axes)
 
 
 def _view_updates(x: Atom, index: tuple[Any, ...], value: Atom, defs: Definitions) -> list[Eqn]:

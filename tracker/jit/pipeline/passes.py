@@ -19,7 +19,7 @@ from tracker.ir.passes.loops.rematerialize import rematerialize
 from tracker.ir.passes.matmul import rewrite_products
 from tracker.ir.passes.matmul_layout import sink_transposes
 from tracker.ir.passes.scatter import rewrite_scatters
-from tracker.ir.passes.simplify import simplify
+from tracker.ir.passes.simplify import simplify, simplify_writers
 from tracker.ir.verify import verify
 from tracker.jit.pipeline.partition import is_one_call, why_host
 from tracker.jit.runtime import lazy_imports
@@ -58,8 +58,11 @@ PASSES = (
         establishes=(loop_limits.ROLLED,),
     ),
     batch_loops,
+    simplify_writers,
     cleanup.common_subexpressions,  # of a loop's body and what is around it
     contract_products,
+    cleanup.dead_code,
+    prune_loop_results,
     cleanup.dead_code,
     sink_transposes,
     rematerialize,
