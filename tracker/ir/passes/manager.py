@@ -16,6 +16,7 @@ neither merged nor evaluated.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -43,13 +44,15 @@ class Property:
 
 @record(frozen=True)
 class Pass:
-    """A transformation of functions: `body` changes one function, a call its nested ones too."""
+    """A transformation of functions: `body` changes one function, a call its nested ones too.
+    `then`: the passes that run again where it has changed something."""
 
     name: str
     body: Callable[[Function], Function]
     requires: tuple[Property, ...] = ()
     establishes: tuple[Property, ...] = ()
     removes: tuple[Property, ...] = ()
+    then: tuple[Pass, ...] = ()
 
     def __call__(self, function: Function) -> Function:
         if function.functions:
@@ -62,9 +65,10 @@ def as_pass(
     requires: tuple[Property, ...] = (),
     establishes: tuple[Property, ...] = (),
     removes: tuple[Property, ...] = (),
+    then: tuple[Pass, ...] = (),
 ) -> Callable[[Callable[[Function], Function]], Pass]:
     """Decorator: the pass that has the function's name."""
-    return lambda body: Pass(body.__name__, body, requires, establishes, removes)
+    return lambda body: Pass(body.__name__, body, requires, establishes, removes, then)
 
 
 def run(
@@ -82,7 +86,9 @@ def run(
     """
     results: dict[Pass, Function] = {}
     properties = None if given is None else set(given)
-    for each in passes:
+    left = deque(passes)
+    while left:
+        each = left.popleft()
         if check and properties is not None:
             missing = [p.name for p in each.requires if p not in properties]
             if missing:
@@ -90,7 +96,10 @@ def run(
             properties = properties.difference(each.removes).union(each.establishes)
         if results.get(each) is function:
             continue
+        before = function
         results[each] = function = each(function)
+        if function is not before:
+            left.extendleft(reversed(each.then))
         if dump is not None:
             dump(each.name, function)
         if check:

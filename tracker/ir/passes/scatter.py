@@ -233,6 +233,8 @@ def has_no_negative_zero(eqn: Eqn, known: set[Atom]) -> bool:
     """Whether a result holds no -0.0, as far as its operands are known to hold none."""
     if eqn.op.name == "scattered_added":
         return eqn.operands[0] in known
+    if eqn.op.name == "add" and not known.isdisjoint(eqn.operands):
+        return True
     if eqn.op.name not in ("broadcast_to", "put", "scattered"):
         return eqn.op.name == "scattered_sum" or adds_zero(eqn)
     return all(atom in known or _is_unsigned(atom) for atom in eqn.operands[:2])

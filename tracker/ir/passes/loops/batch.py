@@ -25,7 +25,9 @@ from tracker.ir.graph import (
     may_bail_out,
 )
 from tracker.ir.lowering import Map, Reduce
+from tracker.ir.passes.loops.added_zeros import hoist_added_zeros
 from tracker.ir.passes.manager import BodyWriter, as_pass, substitute, with_body
+from tracker.ir.passes.simplify import simplify
 from tracker.ir.types import Bundle
 from tracker.support.structs import replace
 
@@ -33,7 +35,7 @@ _MAX_SIZE = 1 << 22  # elements
 _CACHED_SIZE = 1 << 15  # elements, of all values of a loop
 
 
-@as_pass()
+@as_pass(then=(simplify, hoist_added_zeros))
 def batch_loops(function: Function) -> Function:
     """Write the bodies of loops that carry at most sums on all rows, where that is quicker."""
     if not function.has_op("loop"):
@@ -123,15 +125,18 @@ def _is_worthwhile(body: Function, terms: list[Atom | None], length: int, rows: 
     product, of which the rows' factors broadcast."""
     if any(isinstance(eqn.out.type, Bundle) for eqn in body.eqns):
         return False
-    if length * sum(eqn.out.type.size for eqn in body.eqns) <= _CACHED_SIZE:
-        return True
     moving: set[Atom] = {*body.inputs[rows:]}
     products: set[Atom] = set()
+    size = 0
     for eqn in body.eqns:
         factors = [operand for operand in eqn.operands if operand in moving]
-        moving |= {eqn.out} if factors else set()
+        if factors:
+            moving.add(eqn.out)
+            size += eqn.out.type.size
         if eqn.op.name == "multiply" and all(o.type.size < eqn.out.type.size for o in factors):
             products.add(eqn.out)
+    if length * size <= _CACHED_SIZE:
+        return True
     sums = [eqn.operands[0] for eqn in body.eqns if eqn.op.name == "sum"]
     return any(term in products for term in (*sums, *terms))
 
@@ -194,6 +199,8 @@ class _BatchWriter(BodyWriter):
             return params
         if isinstance(eqn.op.lower, Reduce):
             return {**params, "axis": tuple(axis + 1 for axis in params["axis"])}
+        if name == "put":
+            return {**params, "index": (slice(0, self.length, 1), *params["index"])}
         if name in ("concatenate", "stack"):
             return {**params, "axis": params["axis"] % eqn.out.type.ndim + 1}
         if name in ("reshape", "embed"):
