@@ -107,12 +107,13 @@ class _UpdateFinder:
         self.large_slices: Counter[Var] = Counter()  # slices of at least half of the array
         self.mixed_chains: set[Var] = set()  # with small slices, or slices along several axes
         self.axis: dict[Var, int] = {}
+        self.scattered: set[Var] = set()  # chains whose arrays are in memory in any case
 
     def long_chains(self) -> dict[Var, Update]:
         return {
             var: update
             for var, update in self.found.items()
-            if update.scatter is not None or self._is_long(self.chain_of[var])
+            if self.chain_of[var] in self.scattered or self._is_long(self.chain_of[var])
         }
 
     def _is_long(self, chain: Var) -> bool:
@@ -142,6 +143,8 @@ class _UpdateFinder:
         start = eqn.out if update.base is None else self.chain_of.get(update.base, eqn.out)
         self.chain_of[eqn.out] = start
         self.lengths[start] += max(len(update.slices), 1)
+        if update.scatter is not None:
+            self.scattered.add(start)
         for part in update.slices:
             self._record_slice(start, eqn.out.type.shape, part.index)
 
