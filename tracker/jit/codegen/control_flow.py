@@ -214,10 +214,17 @@ class _ControlWriter:
         self.driver.needs.intrinsics.add(_MEMCPY)
         self.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {size}, i1 false)")
 
-    def stack_row(self, base: str, type: Type, index: str) -> str:
-        """The address of row `index` of a stack of values of this type."""
-        if type.shape:
-            offset = self.e.write(f"mul i64 {index}, {type.nbytes}")
+    def row_stride(self, atom: Atom, type: Type) -> int:
+        """The elements from one row of an operand to the next."""
+        location = self.control.operands[atom]  # type: ignore[index]
+        return type.size if isinstance(location, Unrolled) else location.strides[0]
+
+    def stack_row(self, base: str, type: Type, index: str, stride: int | None = None) -> str:
+        """The address of row `index` of a stack of values of this type; `stride`: the elements
+        from one row to the next, if they do not follow each other."""
+        if type.shape or stride not in (None, 1):
+            distance = (type.size if stride is None else stride) * type.dtype.itemsize
+            offset = self.e.write(f"mul i64 {index}, {distance}")
             return self.e.write(f"getelementptr i8, ptr {base}, i64 {offset}")
         kind = memory_type(type.dtype)
         return self.e.write(f"getelementptr {kind}, ptr {base}, i64 {index}")
@@ -331,7 +338,7 @@ def _emit_loop(w: _ControlWriter) -> None:
         w.pass_operand(frame.cell(at), atom)
     state = _Carries(w, frame, operands[const_count : const_count + carry_count])
     rows = [
-        (w.array_address(a), type)
+        (w.array_address(a), type, w.row_stride(a, type))
         for a, type in zip(
             operands[const_count + carry_count :],
             frame.inputs[const_count + carry_count :],
@@ -357,8 +364,8 @@ def _emit_loop(w: _ControlWriter) -> None:
     last = w.e.write(f"icmp eq i64 {remaining}, 0")
     odd = w.e.write(f"trunc i64 {remaining} to i1")
     state.prepare(index, following, last, w.e.write(f"xor i1 {odd}, true"))
-    for at, (base, type) in enumerate(rows, const_count + carry_count):
-        element = w.stack_row(base, type, index)
+    for at, (base, type, stride) in enumerate(rows, const_count + carry_count):
+        element = w.stack_row(base, type, index, stride)
         if type.shape:
             w.line(f"store ptr {element}, ptr {frame.cell(at)}")
         else:

@@ -115,13 +115,15 @@ def best_order(
     inner = min(reversed(wide), key=costs.__getitem__)
     if costs[inner] > _MAX_COST_RATIO * costs[natural[-1]]:
         inner = natural[-1]
-        if space[inner] < _LONG_ROW or all(are_outermost(k, natural) for k in kept):
+        if kept and (space[inner] < _LONG_ROW or all(are_outermost(k, natural) for k in kept)):
             return natural
 
-    def nesting(axis: int) -> tuple[bool, int]:
-        """Axes that all reductions keep go outside (sums in registers); then long strides."""
-        strides = sum(abs(each.get(axis, 0)) for each in known)
-        return not all(axis in k for k in kept), -strides
+    def nesting(axis: int) -> tuple[bool, bool, int]:
+        """Axes that all reductions keep go outside (sums in registers); then those along which no
+        array is walked within cache lines; then long strides."""
+        strides = [abs(each.get(axis, 0)) for each in known]
+        is_near = any(0 < stride < NEAR_ELEMENTS for stride in strides)
+        return not all(axis in k for k in kept), is_near, -sum(strides)
 
     order = (*sorted((axis for axis in natural if axis != inner), key=nesting), inner)
     if inner == natural[-1] and not all(are_outermost(k, order) for k in kept):

@@ -199,6 +199,14 @@ class InPlaceBuffers:
         buffer = self._buffer_at(location)
         return () if buffer is None else (buffer,)
 
+    def update_count(self, buffer: Buffer) -> int:
+        """How often a buffer has been updated so far."""
+        return self.buffers[buffer].update_count if buffer in self.buffers else 0
+
+    def ready_level(self, buffer: Buffer) -> int:
+        """The level from which the last update of a buffer can be read."""
+        return self.buffers[buffer].level + 1 if buffer in self.buffers else 0
+
     def version(self, var: Var) -> int:
         """A number that two values in one location share only if they are the same."""
         buffer = self._buffer_at(self.planner.locations[var])

@@ -11,11 +11,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from tracker.ir.graph import Atom, Const, Function, Var
+from tracker.ir.graph import Atom, Const, Eqn, Function, Var
 from tracker.ir.lowering import Map, View
 from tracker.ir.types import Type
+from tracker.jit.schedule.affine import loop_index, view_index
 from tracker.jit.schedule.plan_data import (
     Buffer,
     Expression,
@@ -58,9 +59,11 @@ class Placement:
         self.unroll_limits = unroll_limits
         self.recompute_limit = _RECOMPUTE_LIMIT_IN_BODY if body else RECOMPUTE_LIMIT
         self.outputs = list(itertools.zip_longest(function.outputs, output_orders))
-        self.output_strides: dict[Atom, tuple[int, ...]] = {}
+        self.wanted_strides: dict[Atom, tuple[int, ...]] = {}
         for atom, order in self.outputs:
-            self.output_strides.setdefault(atom, order or c_strides(atom.type.shape))
+            self.wanted_strides.setdefault(atom, order or c_strides(atom.type.shape))
+        for atom, strides in _strides_of_transposed(function):
+            self.wanted_strides.setdefault(atom, strides)
         self.plan = Plan(function)
         self.locations = self.plan.locations
         self.body_copies: dict[Var, Location] = {}
@@ -177,8 +180,8 @@ class Placement:
         return location.ready
 
     def strides_of(self, var: Var) -> tuple[int, ...]:
-        """The strides of a value in memory of its own: those of the output that it is, if any."""
-        return self.output_strides.get(var) or c_strides(var.type.shape)
+        """The strides of a value in memory of its own: those that its readers want, if any."""
+        return self.wanted_strides.get(var) or c_strides(var.type.shape)
 
     def stored(self, var: Var) -> Location:
         """The location of a value in registers or in memory."""
@@ -225,10 +228,14 @@ class Placement:
             return location
         return self.copied(var)
 
-    def body_operand(self, var: Var) -> Location:
-        """An operand of a body: in registers, or in memory in C order."""
+    def body_operand(self, var: Var, by_rows: bool = False) -> Location:
+        """An operand of a body: in registers, or in memory in C order; where a loop reads it by
+        rows, each row is."""
         location = self.stored(var)
-        if isinstance(location, Unrolled) or location.strides == c_strides(var.type.shape):
+        if isinstance(location, Unrolled):
+            return location
+        strides = c_strides(var.type.shape)
+        if location.strides == strides or (by_rows and location.strides[1:] == strides[1:]):
             return location
         if var not in self.body_copies:
             self.body_copies[var] = self.copy(var)
@@ -277,6 +284,33 @@ class Placement:
         for level in full:
             self.next_level[space, level] = kernel.level
         return kernel
+
+
+def _strides_of_transposed(function: Function) -> Iterator[tuple[Atom, tuple[int, ...]]]:
+    """Values that only equal transposes read, and the strides that make these C ordered."""
+    readers: dict[Atom, list[tuple[int, ...]]] = {}
+    for eqn in function.eqns:
+        strides = _transposed_strides(eqn) if isinstance(eqn.op.lower, View) else None
+        if strides is not None:
+            readers.setdefault(eqn.operands[0], []).append(strides)
+    uses = function.uses if readers else {}
+    for atom, found in readers.items():
+        if len({*found}) == 1 and len(found) == uses[atom]:
+            yield atom, found[0]
+
+
+def _transposed_strides(eqn: Eqn) -> tuple[int, ...] | None:
+    """The strides of its operand that make the result of a transpose C ordered; None for any other
+    view."""
+    shape = eqn.out.type.shape
+    if len(eqn.operands) != 1 or len(shape) < 2 or eqn.operands[0].type.size != eqn.out.type.size:
+        return None
+    axes = loop_index(shape)
+    index = view_index(eqn, axes, shape)
+    if index is None or Counter(index) != Counter(axes):
+        return None
+    strides = dict(zip(axes, c_strides(shape), strict=True))
+    return tuple(strides[i] for i in index)
 
 
 def _shared_operands(function: Function) -> set[Atom]:

@@ -60,6 +60,7 @@ from tracker.jit.schedule.plan_data import (
     Buffer,
     ControlFlow,
     Expression,
+    InMemory,
     Kernel,
     Location,
     Plan,
@@ -67,8 +68,10 @@ from tracker.jit.schedule.plan_data import (
     Unrolled,
     UnrollLimits,
     buffer_location,
+    memory_of,
 )
 from tracker.jit.schedule.reduction_fusion import fuse_reductions
+from tracker.jit.schedule.row_windows import RowWindow, row_window
 from tracker.jit.schedule.scan import plan_scan, reversed_scans
 from tracker.jit.schedule.steps import StepPlanners
 from tracker.ops.shape.memory_order import MemoryOrder, c_strides
@@ -107,6 +110,14 @@ def make_plan(
         planner.plan_step(step)
     planner.finish()
     return planner.plan
+
+
+def _read_by_rows(eqn: Eqn) -> set[Atom]:
+    """The operands of which a loop's steps read one row each, and nothing else."""
+    if not isinstance(eqn.op.lower, Loop):
+        return set()
+    first = 1 + eqn.params["consts"] + eqn.params["carries"]
+    return {*eqn.operands[first:]}.difference(eqn.operands[:first])
 
 
 def _unroll_limits(function: Function, limit: int, body: bool) -> UnrollLimits:
@@ -159,6 +170,7 @@ class Planner(Placement):
         self.in_place = InPlaceBuffers(self, function, unroll_limits)
         self.factors: dict[Any, tuple[Buffer, Buffer, int]] = {}  # see `jit/lapack/plan.py`
         self.gapless: dict[Any, Location] = {}  # likewise
+        self.transposed: dict[Any, Location] = {}  # buffers, see `row_windows.py`
         for number, var in enumerate(function.inputs):
             self.add_parameter(var, "input", number, strides[number])
         for number, var in enumerate(function.captures, start=len(function.inputs)):
@@ -251,7 +263,7 @@ class Planner(Placement):
     def _plan_control(self, eqn: Eqn, operands: list[Var]) -> None:
         assert isinstance(eqn.out.type, Bundle)
         parts = eqn.out.type.parts
-        locations = {o: self.body_operand(o) for o in operands}
+        locations = self._body_operands(eqn, operands)
         level = max((location.ready for location in locations.values()), default=0)
         if self.calls_python and calls_python(eqn):
             level = max(level, self.guard_level)
@@ -282,6 +294,53 @@ class Planner(Placement):
             first_carry=first_carry,
         )
         self.plan.controls.setdefault(level, []).append(control)
+
+    def _body_operands(self, eqn: Eqn, operands: list[Var]) -> dict[Var, Location]:
+        """Where the bodies of a loop or branch read its operands."""
+        rows = _read_by_rows(eqn)
+        found: dict[Var, Location] = {}
+        windows: dict[Any, dict[Var, RowWindow]] = {}
+        for o in operands:
+            window = self._row_window(o) if o in rows else None
+            if window is None:
+                found[o] = self.body_operand(o, by_rows=o in rows)
+                continue
+            updates = self.in_place.update_count(window.buffer)
+            windows.setdefault((window.buffer, updates, window.order), {})[o] = window
+        for key, group in windows.items():
+            if key not in self.transposed and len(group) == 1:
+                (o,) = group
+                found[o] = self.body_operand(o)
+                continue
+            for o, window in group.items():
+                if key not in self.transposed:
+                    self.transposed[key] = self._transpose(window, self.locations[o].ready)
+                found[o] = window.within(self.transposed[key])
+        return found
+
+    def _row_window(self, var: Var) -> RowWindow | None:
+        """The window that an operand is whose rows would have to be copied."""
+        location = self.stored(var)
+        rows = c_strides(var.type.shape)[1:]
+        if isinstance(location, Unrolled) or location.strides[1:] == rows or not var.type.size:
+            return None
+        return row_window(location, var.type.shape) if self._is_dense(memory_of(location)) else None
+
+    def _is_dense(self, buffer: Buffer) -> bool:
+        """Whether the elements of a buffer follow each other: arguments may have any strides."""
+        parameters = (*self.plan.function.inputs, *self.plan.function.captures)
+        return buffer.role == "scratch" or any(
+            location.buffer is buffer and location.strides == c_strides(var.type.shape)
+            for var in parameters
+            if not isinstance(location := self.locations[var], Expression)
+        )
+
+    def _transpose(self, window: RowWindow, ready: int) -> Location:
+        """A copy of a buffer with its axes in the order of a window."""
+        ready = max(ready, self.in_place.ready_level(window.buffer))
+        whole = Var(window.buffer.type.with_shape(window.extents))
+        self.locations[whole] = InMemory(ready, window.buffer, window.whole)
+        return self.copy(whole)
 
     def _body_plan(self, function: Function) -> Plan:
         """The plan of a body, which loops and branches may share."""
