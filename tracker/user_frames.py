@@ -34,6 +34,23 @@ def user_frame(depth: int = 1) -> FrameType | None:
     return None
 
 
+def is_own(code: CodeType) -> bool:
+    """Whether code belongs to this package."""
+    return code.co_filename.startswith(_HERE)
+
+
+def caller_of_numpy(frame: FrameType) -> FrameType:
+    """The frame that calls a NumPy function, from an inner frame of the call: NumPy's protocol and
+    our functions in NumPy's place pass calls on."""
+    passes_on = (_HERE + "numpy" + os.sep, _HERE + "plain" + os.sep)
+    while frame.f_back is not None:
+        code = frame.f_code
+        if code.co_name != "__array_function__" and not code.co_filename.startswith(passes_on):
+            break
+        frame = frame.f_back
+    return frame
+
+
 _IS_INTERNAL: dict[str, bool] = {}  # by file
 
 

@@ -36,7 +36,7 @@ from tracker.tape.lazy import LARGE, LazyScheduler
 from tracker.tape.liveness import dead_values
 from tracker.tape.observers import observers, thread_state
 from tracker.tape.value import CLOSED, NO_PARAMS, Value, is_constant, is_lazy, new_epoch
-from tracker.user_frames import user_frame, user_line
+from tracker.user_frames import is_own, user_frame, user_line
 
 _ndarray = np.ndarray
 
@@ -85,6 +85,8 @@ class Guards:
     no_alias       leaves of arguments that are written into: they must share memory with no other
     alias_queries  ids of tracked arguments for which the code asks whether they share memory
     flag_queries   ids of tracked arguments -> mask of the flags that the code asks for
+    mask_counts    how many elements masks select of which selections were made
+    reads_extents  whether the code may know one of these numbers from an array's extents
     """
 
     conversions: list[tuple[int, Value, str, tuple[Any, int], Any]] = field(default_factory=list)
@@ -92,6 +94,8 @@ class Guards:
     no_alias: set[Value] = field(default_factory=set)
     alias_queries: set[int] = field(default_factory=set)
     flag_queries: dict[int, int] = field(default_factory=dict)
+    mask_counts: set[int] = field(default_factory=set)
+    reads_extents: bool = False
 
 
 @record(eq=False)
@@ -544,3 +548,14 @@ def note_extents(value: Value) -> None:
     tracer = current_tracer()
     for iteration in () if tracer is None else tracer.iterations:
         iteration.has_learned |= value in iteration.growing
+
+
+def note_extents_read(value: Value, reader: FrameType) -> None:
+    """A frame asks for extents of a value. Those of a selection by a mask, and of what is computed
+    of it, depend on how many elements the mask selects."""
+    tracer = current_tracer()
+    if tracer is None or not tracer.guards.mask_counts or is_own(reader.f_code):
+        return
+    known = {n for given in (*tracer.arguments, *tracer.captures) for n in np.shape(given.aval)}
+    unknown = tracer.guards.mask_counts | {*np.shape(value.aval)}.difference(known, (1,))
+    tracer.guards.reads_extents |= not unknown.isdisjoint(np.shape(value.aval))

@@ -45,7 +45,13 @@ from tracker.tape.record import (
     value_of,
     wrap,
 )
-from tracker.tape.tracer import current_tracer, dismiss_error, note_extents, start_loop
+from tracker.tape.tracer import (
+    current_tracer,
+    dismiss_error,
+    note_extents,
+    note_extents_read,
+    start_loop,
+)
 from tracker.tape.value import Value, leaf
 from tracker.tape.value_guards import guard_value
 
@@ -211,6 +217,7 @@ class Tracked(metaclass=_TransparentMeta):
         value = value_of(self)
         if observers:
             note_extents(value)
+            note_extents_read(value, sys._getframe(1))
         return np.shape(value.aval)
 
     @property
@@ -219,6 +226,8 @@ class Tracked(metaclass=_TransparentMeta):
 
     @property
     def size(self) -> int:
+        if observers:
+            note_extents_read(value_of(self), sys._getframe(1))
         return math.prod(self.shape)
 
     @property
@@ -233,6 +242,8 @@ class Tracked(metaclass=_TransparentMeta):
 
     @property
     def nbytes(self) -> int:
+        if observers:
+            note_extents_read(value_of(self), sys._getframe(1))
         return self.size * self.itemsize
 
     def __repr__(self) -> str:
@@ -253,6 +264,7 @@ class Tracked(metaclass=_TransparentMeta):
         value = value_of(self)
         if observers:
             note_extents(value)
+            note_extents_read(value, sys._getframe(1))
         return len(value.aval)
 
     def __iter__(self) -> Iterator[Any]:

@@ -79,6 +79,7 @@ ROWS = [
         "scattered", sample(x(3, 3), x(3, 3, seed=1), TWICE, index=MIXED),
         sample(x(3, 1, 3), x(1, seed=1), FIRST, SECOND, index=DOTS),
         sample(x(3, 2, 3), x(seed=1), FIRST, SECOND, index=APART)),
+    row("mask_count", sample(MASK), sample(np.zeros((2, 3), bool))),
     row("compacted", sample(MASK, count=2), sample(np.zeros(3, bool), count=0)),
     row("positions", sample(MASKS, count=3), sample(np.zeros((2, 0), bool), count=0)),
     row("inside", sample(TWICE, extent=2), sample(np.array([-3, -4], np.int8), extent=3)),

@@ -133,6 +133,11 @@ def _flat_positions(step: Any, mask: Any, count: int) -> Any:
     return _true_positions(step, mask.ravel(), count)[0]
 
 
+@rule("mask_count")
+def _mask_count(step: Any, mask: Any) -> Any:
+    return jnp.count_nonzero(mask)
+
+
 @rule("inside")
 def _inside(step: Any, x: Any, extent: int) -> Any:
     return (x >= -extent) & (x < extent)

@@ -91,12 +91,10 @@ class Specialization:
             return False
         if str(mine.function) != str(other.function):
             return False
-        return all(
-            map(_same_capture, mine.captures, other.captures)
-        )  # the text names captures only
+        return all(map(same_capture, mine.captures, other.captures))  # the text names captures only
 
 
-def _same_capture(one: Any, other: Any) -> bool:
+def same_capture(one: Any, other: Any) -> bool:
     """Whether two traces with the same text capture the same: the result of a guarded conversion
     may differ."""
     if one is other:

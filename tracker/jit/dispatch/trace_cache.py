@@ -16,6 +16,7 @@ from tracker.config import current
 from tracker.errors import CompileError, message, warn
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
 from tracker.jit.dispatch.interpreter import interpreted_calls
+from tracker.jit.dispatch.mask_traces import without_counts
 from tracker.jit.dispatch.specialization import (
     SignatureGroup,
     Specialization,
@@ -116,6 +117,11 @@ class TraceCache:
             return None
         if not self._is_confirmed(trace):
             return None
+        found = without_counts(trace, group.specializations)
+        if found is not None:
+            trace, replaced = found
+            group.specializations.remove(replaced)
+            self._drop_entries([replaced])
         if any(each.covers(trace) for each in group.specializations):
             count = group.duplicate_traces = group.duplicate_traces + 1
             is_enough = count >= MAX_FAILED_TRACES

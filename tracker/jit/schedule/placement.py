@@ -303,7 +303,8 @@ def _transposed_strides(eqn: Eqn) -> tuple[int, ...] | None:
     """The strides of its operand that make the result of a transpose C ordered; None for any other
     view."""
     shape = eqn.out.type.shape
-    if len(eqn.operands) != 1 or len(shape) < 2 or eqn.operands[0].type.size != eqn.out.type.size:
+    size = eqn.out.type.size
+    if len(eqn.operands) != 1 or len(shape) < 2 or not size or eqn.operands[0].type.size != size:
         return None
     axes = loop_index(shape)
     index = view_index(eqn, axes, shape)

@@ -96,6 +96,7 @@ class Trace:
     conditions  further guards on the leaves
     promoted    where captured numbers are inputs
     is_certain  whether no other thread can have made the `state_writes`
+    reads_extents     whether the code may know how many elements a mask selects
     changed_numbers   where the function changes a number that is a constant of this trace, and
                 where it writes one that was not there
     """
@@ -114,6 +115,7 @@ class Trace:
     promoted: frozenset[SourcePath] = frozenset()
     state_writes: tuple[StateWrite, ...] = ()
     is_certain: bool = True
+    reads_extents: bool = False
     changed_numbers: tuple[frozenset[SourcePath], frozenset[SourcePath]] = frozenset(), frozenset()
 
     @property
@@ -309,6 +311,7 @@ def trace_call(
         promoted=promoted,
         state_writes=tuple(updates.writes) if updates else (),
         is_certain=updates is None or updates.is_certain,
+        reads_extents=run.tracer.guards.reads_extents,
         changed_numbers=after.changed_numbers,
     )
     return traced

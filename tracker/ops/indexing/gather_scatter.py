@@ -215,6 +215,16 @@ scattered = nondiff_op(
 )
 
 
+# How many elements a mask selects. An op of its own: `ir/passes/mask_counts.py` looks for guards of
+# selections, and must not take those of the user's code for them.
+mask_count = nondiff_op(
+    "mask_count",
+    infer=lambda mask: Type((), np.dtype(np.intp)),
+    evaluate=lambda mask: np.intp(np.count_nonzero(mask)),
+    lower=Expand(lambda b, mask: b(count_nonzero, mask, axis=None)),
+)
+
+
 compacted = nondiff_op(
     "compacted",
     infer=lambda mask, *, count: Type((count,), np.dtype(np.intp)),
@@ -293,7 +303,7 @@ def normalize_index(
 
 def _mask_positions(b: Any, mask: Any, count: int) -> Any:
     """The positions of a mask's true elements, of which there must be `count`."""
-    b.require(b(equal, b(count_nonzero, mask, axis=None), np.intp(count)))
+    b.require(b(equal, b(mask_count, mask), np.intp(count)))
     flat = reshape_if_needed(b, mask, (mask.type.size,))
     return b(compacted, flat, count=count)
 

@@ -28,6 +28,7 @@ from tracker.ops.indexing.gather_scatter import (
     gathered_shape,
     indexed_extents,
     is_hole,
+    mask_count,
     normalize_index,
     replace_at,
     scattered,
@@ -39,6 +40,7 @@ from tracker.ops.shape.create import astype, iota
 from tracker.ops.shape.shape import broadcast_to, reshape, reshape_if_needed
 from tracker.support.array_copies import copy_with_layout
 from tracker.tape.record import apply, aval_of, data_of
+from tracker.tape.tracer import current_tracer
 
 _INT = np.dtype(np.intp)
 
@@ -225,6 +227,15 @@ scatter_add: Op = declare(
         ),
     ),
 )
+
+
+def guarded_mask_count(mask: Any) -> int:
+    """How many elements a tracked mask selects: a trace guards it, and decides later whether it
+    must."""
+    count = int(apply(mask_count, (mask,)))
+    if (tracer := current_tracer()) is not None:
+        tracer.guards.mask_counts.add(count)
+    return count
 
 
 def apply_gather(x: Any, arrays: tuple[Any, ...], index: Index) -> Any:

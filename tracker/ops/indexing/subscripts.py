@@ -28,6 +28,7 @@ from tracker.ops.indexing.getitem import (
     embed,
     gather,
     getitem,
+    guarded_mask_count,
     index_params,
     put,
     scatter,
@@ -155,7 +156,7 @@ def _guard_mask_counts(arrays: tuple[Any, ...]) -> None:
         return
     for array in arrays:
         if isinstance(array, Tracked) and array.dtype == np.bool_:
-            int(np.count_nonzero(array))
+            guarded_mask_count(array)
 
 
 def _cast_value(v: Any, x: Any, as_kept: Callable[..., Any] = cast_for_store) -> Any:

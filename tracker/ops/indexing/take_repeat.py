@@ -16,6 +16,7 @@ from tracker.ops.declare.arguments import array_and_axis, as_array, as_strong_ar
 from tracker.ops.declare.casting import cast_error, store_out
 from tracker.ops.declare.declare import implements
 from tracker.ops.indexing.gather_scatter import positions
+from tracker.ops.indexing.getitem import guarded_mask_count
 from tracker.ops.shape.shape import contiguous
 from tracker.ops.shape.windows import windows
 from tracker.tape.conversions import guarded_data, plain_integers
@@ -199,7 +200,7 @@ def nonzero(a: Any) -> Any:
     mask = np.not_equal(a, 0)
     if not isinstance(mask, Tracked) or not np.ndim(a):
         return np.nonzero(np.asarray(mask))
-    flat = apply(positions, (mask,), {"count": int(np.count_nonzero(mask))})
+    flat = apply(positions, (mask,), {"count": guarded_mask_count(mask)})
     shape = np.shape(a)
     if len(shape) == 1:
         return (flat,)

@@ -7,6 +7,7 @@ answered without recording.
 from __future__ import annotations
 
 import functools
+import sys
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,13 @@ from tracker.ops.declare.declare import declare, implements, nondiff_op
 from tracker.ops.declare.rule_helpers import project
 from tracker.ops.shape.rows import is_row
 from tracker.ops.shape.shape import in_memory_order, memory_axes
+from tracker.tape.observers import observers
 from tracker.tape.original_arrays import share_memory
 from tracker.tape.record import apply, aval_of, holds_tracked, value_of, wrap
+from tracker.tape.tracer import note_extents_read
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
+from tracker.user_frames import caller_of_numpy
 
 
 def _cast(x: Any, *, dtype: Any) -> Any:
@@ -296,9 +300,19 @@ def _unrecorded(function: Any) -> Any:
     return lambda a, *args, **kwargs: function(aval_of(a), *args, **kwargs)
 
 
-NUMPY.update(
-    (f, _unrecorded(f)) for f in (np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj)
-)
+def _extents_read(function: Any) -> Any:
+    """A query that tells extents to the code that calls it."""
+
+    def query(a: Any, *args: Any, **kwargs: Any) -> Any:
+        if observers and type(a) is Tracked:
+            note_extents_read(value_of(a), caller_of_numpy(sys._getframe(1)))
+        return function(aval_of(a), *args, **kwargs)
+
+    return query
+
+
+NUMPY.update((f, _unrecorded(f)) for f in (np.ndim, np.iscomplexobj, np.isrealobj))
+NUMPY.update((f, _extents_read(f)) for f in (np.shape, np.size))
 NUMPY[np.result_type] = lambda *args: np.result_type(*(aval_of(a) for a in args))
 NUMPY[np.can_cast] = lambda a, *rest, **kw: np.can_cast(aval_of(a), *rest, **kw)
 for _ask in (np.may_share_memory, np.shares_memory):
