@@ -18,5 +18,6 @@ from tracker.jit.llvm.signals import SIGNALS_DEFERRED as SIGNALS_DEFERRED
 from tracker.jit.llvm.signals import enter_all as enter_all
 from tracker.jit.tracing.ir_builder import IRBuilder as IRBuilder
 from tracker.jit.tracing.placeholder_swap import contains_handle as contains_handle
+from tracker.jit.tracing.placeholder_swap import handles_within as handles_within
 from tracker.jit.tracing.side_effects import StateRollbackLog as StateRollbackLog
 from tracker.jit.tracing.side_effects import StateSnapshot as StateSnapshot

@@ -333,12 +333,20 @@ def untrack_error(error: BaseException, originals: Mapping[int, Any]) -> None:
 def contains_handle(x: Any) -> bool:
     """Whether a tracked value is reachable from an object that a function created: a closure, a
     generator, an instance. Looks at a thousand objects at most."""
+    return next(handles_within(x), None) is not None
+
+
+def handles_within(x: Any, limit: int = 1000) -> Iterator[Tracked]:
+    """The tracked values that are reachable from an object, of which at most `limit` parts are
+    looked at."""
     seen: dict[int, Any] = {}
     todo = [x]
-    while todo and len(seen) < 1000:
+    while todo and len(seen) < limit:
         at = todo.pop()
-        if type(at) is Tracked and not hasattr(at, "_owner"):
-            return True
+        if type(at) is Tracked:
+            if not hasattr(at, "_owner"):
+                yield at
+            continue
         if id(at) in seen or isinstance(at, _LEAF_CLASSES):
             continue
         seen[id(at)] = at
@@ -346,7 +354,6 @@ def contains_handle(x: Any) -> bool:
             todo += [*(at.__closure__ or ()), at.__defaults__, at.__kwdefaults__]
         else:
             todo += gc.get_referents(at)
-    return False
 
 
 _LEAF_CLASSES = (

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +36,7 @@ from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.pullbacks import pullback
 from tracker.errors import UnsupportedError, message
 from tracker.ir.types import type_of
-from tracker.jit.tracing import StateSnapshot, contains_handle, find_sources
+from tracker.jit.tracing import StateSnapshot, contains_handle, find_sources, handles_within
 from tracker.scipy._bridge.closures import CellPath, tracked_cells, with_cells
 from tracker.support.array_copies import same_bytes
 from tracker.tape.observers import (
@@ -52,6 +53,7 @@ from tracker.tape.value import is_constant
 
 Function = Callable[..., Any]
 NONDIFFERENTIABLE: set[Function] = set()
+_MAX_PARTS = 100_000  # of what functions hold, in which values of the trace are looked for
 _COMPARABLE_TYPES = (str, bytes, type(None), type, slice)  # of entries that are no numbers
 
 
@@ -167,14 +169,17 @@ def _host_callback(
     captured = [] if given else _captured_tracked(others)
     captured = [x for x in captured if not is_constant(value_of(x))]
     if not (given or captured):
-        return tree.map(plain_data, function())
+        with _HiddenValues(name, others):
+            return tree.map(plain_data, function())
     first: list[Any] = []
     count = len(given)  # what compiled code calls must not keep the trace's values
     state = _CapturedState(others)
-    tracing = [state.as_numbers()]
+    of_first_run = [_HiddenValues(name, others), state.as_numbers()]  # the last is entered first
 
     def run(*numbers: Any) -> list[Any]:
-        with ObserversSuspended(), tracing.pop() if tracing else contextlib.nullcontext():
+        with ObserversSuspended(), contextlib.ExitStack() as within:
+            while of_first_run:
+                within.enter_context(of_first_run.pop())
             found = _traceable_result(
                 tree.map(plain_data, function(*map(_copy_if_array, numbers[:count])))
             )
@@ -382,6 +387,49 @@ def _captured_tracked(functions: Sequence[Any]) -> list[Any]:
 
 def _captured_sources(functions: Sequence[Any]) -> list[Any]:
     return [source for f in functions if callable(f) for source in find_sources(f)]
+
+
+class _HiddenValues:
+    """Values of the trace in objects that functions hold, and that nothing has found to be operands
+    or captured state. Compiled code would call the functions with the values of the first call:
+    within it, reading one is an error."""
+
+    def __init__(self, name: str, functions: Sequence[Any]) -> None:
+        self.name = name
+        self.functions = functions
+        self.held: list[tuple[Tracked, Any]] = []
+
+    def __enter__(self) -> None:
+        self.is_read = False
+        found = itertools.chain.from_iterable(handles_within(f, _MAX_PARTS) for f in self.functions)
+        unique = {id(x): x for x in found if not is_constant(value_of(x))}
+        self.held = [(x, x._value) for x in unique.values()]
+        for x, _ in self.held:
+            x._value = _Unreadable(self)
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        for x, value in self.held:
+            x._value = value
+        is_failure = isinstance(error, Exception) and bool(self.held)
+        if self.is_read or is_failure:  # the function, or SciPy, may have caught our error
+            raise self.error() from None
+
+    def error(self) -> UnsupportedError:
+        text = f"the function that {self.name} gets under jit reads an object that holds a value"
+        fix = "Let it read the numbers themselves, and make the object within it"
+        return UnsupportedError(message(f"{text} of the jitted function", fix))
+
+
+class _Unreadable:
+    """In place of a value that must not be read."""
+
+    def __init__(self, hidden: _HiddenValues) -> None:
+        object.__setattr__(self, "hidden", hidden)
+
+    def __getattribute__(self, name: str) -> Any:
+        hidden: _HiddenValues = object.__getattribute__(self, "hidden")
+        hidden.is_read = True
+        raise hidden.error()
 
 
 class _CapturedState:
