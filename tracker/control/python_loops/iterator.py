@@ -40,7 +40,7 @@ from tracker.tape.loop_index import (
 from tracker.tape.observers import thread_state
 from tracker.tape.record import apply, record_result, value_of, wrap
 from tracker.tape.tracer import Tracer, current_tracer
-from tracker.tape.tracked import Tracked
+from tracker.tape.tracked import Tracked, view_root
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 _MIN_TRIP_COUNT = 6  # of a loop that is followed
@@ -411,7 +411,7 @@ class _IterationCarries:
                 continue
             if type(before) is not Tracked:
                 raise NotRollable(f"{name} changes")
-            if id(_base_of(after)) in handles and not _is_number(value_of(after).aval):
+            if id(view_root(after)) in handles and not _is_number(value_of(after).aval):
                 raise NotRollable(f"{name} is an array that has another name")
             self.names.append(name)
             end = value_of(after) if type(after) is Tracked else after
@@ -441,7 +441,7 @@ class _IterationCarries:
             if sum(value is start for value in reached) > 1:
                 raise NotRollable("two arrays or names have the same value")
         arrays = [
-            id(_base_of(names[name]))
+            id(view_root(names[name]))
             for name in self.names
             if type(names[name]) is Tracked and not _is_number(value_of(names[name]).aval)
         ]
@@ -456,13 +456,6 @@ class _IterationCarries:
         )
         for handle, result in zip(self.handles, results[count:], strict=True):
             write_value(handle, result)
-
-
-def _base_of(x: Any) -> Any:
-    """The array that a view shows; anything else itself."""
-    while type(x) is Tracked and (view := getattr(x, "_view", None)) is not None:
-        x = view.base
-    return x
 
 
 def _carry(start: Value | None, end: Any, origin: Any) -> Carry:

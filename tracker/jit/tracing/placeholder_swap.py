@@ -37,7 +37,7 @@ from tracker.jit.llvm.signals import SIGNALS_DEFERRED
 from tracker.support.forks import register_at_fork
 from tracker.tape.placeholders import add_placeholder, release_placeholder
 from tracker.tape.record import value_of
-from tracker.tape.tracked import Tracked
+from tracker.tape.tracked import Tracked, view_root
 
 
 class TracingLock:
@@ -256,13 +256,6 @@ def plain_data(x: Any) -> Any:
         return x
     data = value_of(x).data
     return data.copy("K") if isinstance(data, np.ndarray) else data
-
-
-def view_root(x: Any) -> Any:
-    """The array that a tracked array is a view of; itself if it is none."""
-    while (view := getattr(x, "_view", None)) is not None:
-        x = view.base
-    return x
 
 
 class PlainValues:

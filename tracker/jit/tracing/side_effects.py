@@ -64,18 +64,13 @@ from tracker.jit.guards.source import (
     source_children,
 )
 from tracker.jit.tracing.inputs import TracedInputs
-from tracker.jit.tracing.placeholder_swap import (
-    ArgumentContainers,
-    same_contents,
-    untrack_keys,
-    view_root,
-)
+from tracker.jit.tracing.placeholder_swap import ArgumentContainers, same_contents, untrack_keys
 from tracker.ops.shape.create import buffer
 from tracker.random.draw_ops import RollbackLog
 from tracker.support.array_copies import copy_with_layout, same_bytes
 from tracker.support.instances import instance_dict
 from tracker.support.structs import record
-from tracker.tape.tracked import Tracked
+from tracker.tape.tracked import Tracked, view_root
 from tracker.tree import Structure
 
 _Parts: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...]]
