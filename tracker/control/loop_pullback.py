@@ -193,7 +193,7 @@ class ReverseLoop:
         marks = [*self.active_consts, *self.active_carries, *self.active_rows]
         atoms, known = self._known_values(found, versions)
         body = replace(run.body, outputs=(*run.body.outputs, *atoms))
-        leaves, pull, outs = _body_pullback(body, [*fixed, *carries, *elements], marks)
+        leaves, pull, outs = body_pullback(body, [*fixed, *carries, *elements], marks)
         note_known(outs[len(run.body.outputs) :], known)
         gs = iter(arrived)
         of_ys = [None if g is None else next(gs) for g in self.output_cotangents]
@@ -387,16 +387,9 @@ def replay_on_leaves(
 
 def body_pullback(
     body: Function, values: list[Any], marks: Sequence[bool]
-) -> tuple[list[Value], Callable[[Sequence[Any], Times], list[Any]]]:
-    """Leaves for the marked values of a body, and the pullback of its results to them."""
-    leaves, pull, _ = _body_pullback(body, values, marks)
-    return leaves, pull
-
-
-def _body_pullback(
-    body: Function, values: list[Any], marks: Sequence[bool]
 ) -> tuple[list[Value], Callable[[Sequence[Any], Times], list[Any]], list[Any]]:
-    """The same, and the results."""
+    """Leaves for the marked values of a body, the pullback of its results to them, and the
+    results."""
     since, leaves, outs = replay_on_leaves(body, values, marks)
 
     def pull(seeds: Sequence[Any], times: Times) -> list[Any]:
@@ -444,7 +437,7 @@ def reached_operands(
     def probe(*flat: Any) -> list[Any]:
         given, cts = split_list(flat, len(values))
         rest = iter(cts)
-        _, pull = body_pullback(body, given, marks)
+        _, pull, _ = body_pullback(body, given, marks)
         found[:] = pull([None if g is None else next(rest) for g in seeds], times)
         return []
 
