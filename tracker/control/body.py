@@ -72,21 +72,7 @@ def trace_body(name: str, body: Callable[..., Sequence[Any]], samples: Sequence[
     if outer is not None:
         inner, made = tracer.recording, (value for value, *_ in tracer.recording.equations)
         outer.recording.inner_values.update(inner.inner_values, values, made)
-    builder = BodyBuilder(tracer, values)
-    inputs = [builder.vars[value] for value in values]
-    builder.build_equations()
-    atoms = tuple(builder.atom(x) for x in outputs)
-    function = Function(
-        f"{name}{next(body_counter)}",
-        (*builder.captured, *inputs),
-        (),
-        tuple(builder.body),
-        atoms,
-        nested_functions(builder.body),
-    )
-    name_variables(function)
-    verify(function)
-    return TracedBody(function, builder.arrays)
+    return BodyBuilder(tracer, values).build(name, outputs)
 
 
 @contextmanager
@@ -115,6 +101,23 @@ def forbid_side_effects(*functions: Callable[..., Any]) -> Iterator[list[Callabl
 
 class BodyBuilder(IRBuilder):
     """As the trace of a jitted function, but every outer value becomes an operand."""
+
+    def build(self, name: str, results: Sequence[Any]) -> TracedBody:
+        """The body that gives these results of the recorded equations."""
+        inputs = tuple(self.vars.values())
+        self.build_equations()
+        atoms = tuple([self.atom(x) for x in results])
+        function = Function(
+            f"{name}{next(body_counter)}",
+            (*self.captured, *inputs),
+            (),
+            tuple(self.body),
+            atoms,
+            nested_functions(self.body),
+        )
+        name_variables(function)
+        verify(function)
+        return TracedBody(function, self.arrays)
 
     def _outer_value(self, value: Value) -> Atom:
         if value in self.tracer.recording.inner_values:

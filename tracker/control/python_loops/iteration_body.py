@@ -16,16 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from tracker.control.body import BodyBuilder, body_counter
+from tracker.control.body import BodyBuilder
 from tracker.control.loop import record_loop
 from tracker.control.python_loops.affine_subscripts import NotRollable, stack_rows
 from tracker.control.python_loops.growing_values import GrowingValues
 from tracker.control.python_loops.moving_arrays import MovingArray
-from tracker.ir.graph import Atom, Function, name_variables, nested_functions
+from tracker.ir.graph import Atom
 from tracker.ir.lowering import Host, Loop, Map, Pick
 from tracker.ir.op import has_effect
 from tracker.ir.types import type_of
-from tracker.ir.verify import verify
 from tracker.ops.elementwise.binary import add
 from tracker.ops.indexing.canonical import indexed_shape
 from tracker.ops.indexing.getitem import getitem, put, scatter
@@ -360,24 +359,12 @@ class IterationBody:
         tracer.recording.equations = self.equations
         tracer.recording.plain_arrays = self.iteration.tracer.recording.plain_arrays
         builder = _IterationBodyBuilder(tracer, [*self.inputs, *self.row_inputs], self.positions)
-        builder.build_equations()
-        atoms: list[Atom] = [builder.atom(x) for x in (*self.ends, *self.outputs)]
-        inputs = [builder.vars[value] for value in (*self.inputs, *self.row_inputs)]
-        function = Function(
-            f"iteration{next(body_counter)}",
-            (*builder.captured, *inputs),
-            (),
-            tuple(builder.body),
-            tuple(atoms),
-            nested_functions(builder.body),
-        )
-        name_variables(function)
-        verify(function)
+        body = builder.build("iteration", [*self.ends, *self.outputs])
         carries = len(self.inputs)
         found = record_loop(
-            function,
+            body.function,
             self._count_operand(),
-            builder.arrays,
+            body.hoisted,
             self.starts,
             self.rows,
             self.count,
