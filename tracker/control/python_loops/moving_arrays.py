@@ -71,18 +71,19 @@ def _ends_before(a: AffineSubscript, b: AffineSubscript, variable: LoopVariable)
 
 
 class MovingArray:
-    """An array that an iteration writes. `is_whole`: it is carried as it is; otherwise its accesses
-    are in `parts`."""
+    """An array that an iteration writes. `is_whole`: it is carried as it is; otherwise what is
+    written is in `windows`, and the other accesses are reads of the initial array."""
 
     def __init__(self, body: IterationBody, start: Value, end: Any) -> None:
         self.body, self.start = body, start
         self.versions: set[Value] = {start}
-        self.accesses: list[_Access] = []
-        self.part_of: dict[Value, _Part] = {}
+        self.accesses: dict[Value, _Access] = {}
+        self.windows: list[_Window] = []
+        self.window_of: dict[Value, _Window] = {}
         try:
             self.is_whole = not self._find_accesses(end)
             if not self.is_whole:
-                self._find_parts()
+                self._find_windows()
         except NotRollable:
             self.is_whole = True
 
@@ -98,9 +99,8 @@ class MovingArray:
             if not is_access or len(found) > 1:
                 understood = False
                 continue
-            access = _Access(value)
+            access = self.accesses[value] = _Access(value)
             moves |= any(p is not None and bool(p.start.terms) for p in access.subscripts)
-            self.accesses.append(access)
             if access.writes:
                 understood &= value.operands[0] is newest
                 newest = value
@@ -113,7 +113,7 @@ class MovingArray:
     def _find_groups(self) -> list[list[_Access]]:
         """The accesses, divided so that those of two groups never touch."""
         groups: list[list[_Access]] = []
-        for access in self.accesses:
+        for access in self.accesses.values():
             near = [
                 g
                 for g in groups
@@ -123,15 +123,13 @@ class MovingArray:
             groups.append([*(a for g in near for a in g), access])
         return groups
 
-    def _find_parts(self) -> None:
+    def _find_windows(self) -> None:
         for group in self.groups:
-            part: _Part = _Unwritten(self.body, self.start)
             if any(a.writes for a in group):
-                part = _Window(self.body, self.start, group)
-                self._refuse_overlaps(part, group)
-            self.part_of.update(dict.fromkeys([a.value for a in group], part))
-        self.parts = list(dict.fromkeys(self.part_of.values()))
-        self.access_of = {access.value: access for access in self.accesses}
+                window = _Window(self.body, self.start, group)
+                self._refuse_overlaps(window, group)
+                self.windows.append(window)
+                self.window_of.update(dict.fromkeys([a.value for a in group], window))
 
     def _refuse_overlaps(self, window: _Window, group: Sequence[_Access]) -> None:
         """Refuse a window whose lines, which are written back as a whole, have in them what other
@@ -142,9 +140,9 @@ class MovingArray:
                 raise NotRollable("lines that are written overlap")
 
     def enter(self) -> None:
-        """Add the inputs of the parts to the body."""
-        for part in self.parts:
-            part.enter()
+        """Add the inputs of the windows to the body."""
+        for window in self.windows:
+            window.enter()
 
     @property
     def variable(self) -> LoopVariable:
@@ -152,43 +150,23 @@ class MovingArray:
 
     def access(self, value: Value) -> None:
         """Write the read or write that gives `value` into the body."""
-        part, access = self.part_of[value], self.access_of[value]
-        if access.writes:
-            part.write(access, value.operands[1])
+        window, access = self.window_of.get(value), self.accesses[value]
+        if window is None:
+            self.body.substitutes[value] = self.body.growing.read_unwritten(self.start, value)
+        elif access.writes:
+            window.write(access, value.operands[1])
         else:
-            self.body.substitutes[value] = part.read(access)
+            self.body.substitutes[value] = window.read(access)
 
     def leave(self) -> None:
-        for part in self.parts:
-            part.leave()
+        for window in self.windows:
+            window.leave()
 
     def result(self, results: Callable[[Any], Any]) -> Any:
         """The array after the loop."""
         array = wrap(self.start)
-        for part in self.parts:
-            array = part.write_back(array, results)
-        return array
-
-
-class _Unwritten:
-    """A part of an array that no iteration writes."""
-
-    def __init__(self, body: IterationBody, start: Value) -> None:
-        self.body, self.start = body, start
-
-    def enter(self) -> None:
-        pass
-
-    def read(self, access: _Access) -> Any:
-        return self.body.growing.read_unwritten(self.start, access.value)
-
-    def write(self, access: _Access, value: Any) -> None:
-        raise NotRollable("a part is written")  # it would be a `_Window`
-
-    def leave(self) -> None:
-        pass
-
-    def write_back(self, array: Any, results: Callable[[Any], Any]) -> Any:
+        for window in self.windows:
+            array = window.write_back(array, results)
         return array
 
 
@@ -381,6 +359,3 @@ class _Window:
             line = self._line_subscripts(count + offset)
             array = write_affine(array, results(self.carried[offset]), line)
         return array
-
-
-_Part = _Unwritten | _Window
