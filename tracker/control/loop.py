@@ -147,11 +147,11 @@ def _vjp(
     marks = [at in p.keep for at in range(p.carries)]
     saved, found = fill_by_mask(kept, marks), fill_by_mask(of_kept, marks)
     undone = {
-        at: Undone(operands[p.consts + at], last[at], _writes(p, at), stacks)
+        at: Undone(operands[p.consts + at], last[at], _writes(p, at))
         for at in carries_read_by_pullback(p.body, p.consts, p.carries)
         if at not in p.keep
     }
-    run = LoopRun(p.body, count, p.length, fixed, saved, undone, rows, p.reverse)
+    run = LoopRun(p.body, count, p.length, fixed, saved, undone, rows, stacks, p.reverse)
     with _unmonitored(p.body):
         return [None, *record_reverse_loop(run, last, seeds, stacked, found, wanted[1:], times)]
 

@@ -53,7 +53,8 @@ class LoopRun:
     """A loop that has run: the operands of its body, and the carries at the start of each step.
 
     saved_carries: stacks with a row per step; None for a carry that the pullback does not read
-    (see `carries_read_by_pullback`), or that it restores (`undone`, by their numbers).
+    (see `carries_read_by_pullback`), or that it restores (`undone`, by their numbers). ys: the
+    stacked outputs.
     """
 
     body: Function
@@ -63,18 +64,18 @@ class LoopRun:
     saved_carries: list[Any]
     undone: dict[int, Undone]
     rows: list[Any]
+    ys: list[Any]
     reverse: bool
 
 
 @record()
 class Undone:
     """A carry that the reverse loop restores: what it is before the first and after the last step,
-    the writes of a step, and the stacked outputs."""
+    and the writes of a step."""
 
     first: Any
     last: Any
     writes: tuple[Write, ...]
-    ys: list[Any]
 
 
 class ReverseLoop:
@@ -121,7 +122,7 @@ class ReverseLoop:
         self.saved_carries = [x for x in run.saved_carries if x is not None]
         carries = len(final_carries)
         logged = {n for each in run.undone.values() for n in outputs_read(each.writes)}
-        self.logged = {n: next(iter(run.undone.values())).ys[n - carries] for n in sorted(logged)}
+        self.logged = {n: run.ys[n - carries] for n in sorted(logged)}
         self.row_cotangents = [g for g in (*output_cotangents, *saved_cotangents) if g is not None]
         self.factors: list[list[tuple[Any, Any]] | None] = [None] * len(sums)
 
