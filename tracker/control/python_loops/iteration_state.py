@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import builtins
 import math
+import operator
 import types
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -25,6 +26,7 @@ from tracker.control.python_loops.loop_code import CodeNames, LoopCode, function
 from tracker.ir.op import NUMPY, UFUNCS
 from tracker.jit.tracing import BUILTIN_SHIMS
 from tracker.plain import original_of
+from tracker.support.instances import cell_contents
 from tracker.support.structs import field, record
 from tracker.tape.record import value_of
 from tracker.tape.tracked import Tracked
@@ -60,6 +62,7 @@ _NUMPY_OF_GROWING = frozenset(getattr(np, name) for name in _NUMPY_NAMES_OF_GROW
 _ATTRIBUTES_OF_GROWING = frozenset(["T", "copy", "dot", "dtype", "ndim", "shape", "size", "sum"])
 _WRITING = frozenset(("copyto", "put", "place", "putmask", "put_along_axis", "fill_diagonal"))
 _ATTRIBUTES = frozenset(_ATTRIBUTE_NAMES.split())
+_MISSING = object()
 
 
 @record()
@@ -100,7 +103,7 @@ class IterationState:
         view was written."""
         for x, contents in self.containers.values():
             now = _contents(x)
-            if len(now) != len(contents) or any(map(_differs, now, contents)):
+            if len(now) != len(contents) or any(map(operator.is_not, now, contents)):
                 return False
         return all(copy.tobytes() == array.tobytes() for array, copy in self.arrays.values())
 
@@ -111,10 +114,6 @@ class IterationState:
             for handle, value in self.handles.values()
             if value is not None and handle._value is not value
         ]
-
-
-def _differs(a: Any, b: Any) -> bool:
-    return a is not b
 
 
 def _contents(x: Any) -> tuple[Any, ...]:
@@ -157,14 +156,12 @@ class _Finder:
                 self.understood &= _ATTRIBUTES.issuperset(path.attributes)
                 self._note_attributes(path.attributes)
                 continue
-            missing = object()
             if path.kind == "global":
-                x = space.get(path.name, getattr(builtins, path.name, missing))
+                x = space.get(path.name, getattr(builtins, path.name, _MISSING))
             else:
-                x = ((cells if path.kind == "cell" else None) or local or {}).get(
-                    path.name, missing
-                )
-            if x is missing:
+                held = (cells if path.kind == "cell" else None) or local or {}
+                x = held.get(path.name, _MISSING)
+            if x is _MISSING:
                 self.understood = False
                 return
             self._add_path(x, path.attributes)
@@ -247,11 +244,8 @@ class _Finder:
         names = function_code(f.__code__)
         if names is None:
             return False
-        cells = {
-            name: cell.cell_contents
-            for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
-            if not _is_empty(cell)
-        }
+        held = (cell_contents(cell, _MISSING) for cell in f.__closure__ or ())
+        cells = dict(zip(f.__code__.co_freevars, held, strict=True))
         self.add_data(f.__defaults__ or ())
         self.add_data((f.__kwdefaults__ or {}).values())
         self.add_names(names, names.paths, None, f.__globals__, cells)
@@ -271,14 +265,6 @@ def _original(x: Any) -> Any:
     if type(x) is types.FunctionType and x.__globals__.get("__name__", "").startswith(_DROP_INS):
         return getattr(x, "__wrapped__", x)
     return x
-
-
-def _is_empty(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:
-        return True
-    return False
 
 
 def is_shim(x: Any) -> bool:
