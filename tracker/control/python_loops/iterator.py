@@ -21,7 +21,7 @@ from tracker.control.python_loops.constants import ConstantValues
 from tracker.control.python_loops.growing_lists import GrowingLists, with_plain_numbers
 from tracker.control.python_loops.iteration_body import Carry, Iteration, IterationBody, Symbol
 from tracker.control.python_loops.iteration_state import IterationState
-from tracker.control.python_loops.loop_code import LoopCode
+from tracker.control.python_loops.loop_code import LoopCode, loop_code
 from tracker.ir.types import type_of
 from tracker.jit.tracing import calls_unmonitored
 from tracker.ops.elementwise.unary import positive
@@ -55,7 +55,7 @@ _running: list[weakref.ref[LoopIterator]] = []
 def start(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
     """The iterator of a loop over what is given; None if the loop is not followed."""
     called = None if kind == "rows" else kind
-    code = LoopCode.at(frame.f_code, frame.f_lasti, called)
+    code = loop_code(frame.f_code, frame.f_lasti, called)
     state = thread_state
     if code is None or state.observer is not None or state.stop_gradient is not None:
         return None
