@@ -46,29 +46,30 @@ class _BodyProfile:
 
 def make_stepper(function: Function) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """A function of `values` with the results of `replay(function, values)`."""
-    size = len(function.body)
-    equations_run, profile = 0, None
+    profile, is_shared = _BodyProfile(), False
 
     def step(values: Sequence[Any]) -> Sequence[Any]:
-        nonlocal equations_run, profile
-        if profile is not None and profile.native is not None:
+        global _equations_replayed
+        nonlocal profile, is_shared
+        if profile.native is not None:
             found = profile.native(values)
             if found is not None:
                 return found
-        found, cost = _replay_and_count(function, size, values)
-        equations_run += cost
-        if profile is None and equations_run > _PROFILE_AFTER:
-            profile = _profile_of(function)
-            profile.equations_run += equations_run
-        elif profile is not None:
-            profile.equations_run += cost
-            if (
-                profile.native is None
-                and profile.equations_run > _compile_cost(function)
-                and not why_unavailable()
-            ):
-                profile.native = _compile_body(function)
-        return found
+        before = _equations_replayed
+        results = replay(function, values)
+        _equations_replayed += len(function.body)
+        profile.equations_run += _equations_replayed - before
+        if not is_shared and profile.equations_run > _PROFILE_AFTER:
+            own, profile, is_shared = profile, _profile_of(function), True
+            profile.equations_run += own.equations_run
+        elif (
+            is_shared
+            and profile.native is None
+            and profile.equations_run > _compile_cost(function)
+            and not why_unavailable()
+        ):
+            profile.native = _compile_body(function)
+        return results
 
     return step
 
@@ -111,17 +112,6 @@ def _compile_cost(body: Function) -> int:
 def _text_length(function: Function) -> int:
     """The equations of a function and of the functions nested in it, each once."""
     return len(function.body) + sum(map(_text_length, function.functions.values()))
-
-
-def _replay_and_count(
-    function: Function, size: int, values: Sequence[Any]
-) -> tuple[list[Any], int]:
-    """The results of a replay, and how many equations it ran."""
-    global _equations_replayed
-    before = _equations_replayed
-    found = replay(function, values)
-    _equations_replayed += size
-    return found, _equations_replayed - before
 
 
 def _profile_of(function: Function) -> _BodyProfile:
