@@ -7,7 +7,6 @@ a symbolic one, and `_end` rolls the rest of the loop if that iteration can stan
 
 from __future__ import annotations
 
-import builtins
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -95,11 +94,11 @@ class _Source:
 def _source(kind: str, given: tuple[Any, ...]) -> _Source | None:
     if kind == "range":
         moves = any(type(x) is Tracked for x in given)
-        return _moving_range_source(*given) if moves else _range_source(builtins.range(*given))
+        return _moving_range_source(*given) if moves else _plain_range_source(range(*given))
     if kind == "rows":
         return _rows_source(*given)
     if kind == "enumerate":
-        numbers = builtins.range(given[1] if len(given) > 1 else 0, sys.maxsize)
+        numbers = range(given[1] if len(given) > 1 else 0, sys.maxsize)
         given = (numbers, given[0])
     parts = [_part_source(x) for x in given]
     if not parts or any(part is None for part in parts):
@@ -115,20 +114,15 @@ def _source(kind: str, given: tuple[Any, ...]) -> _Source | None:
 
 
 def _part_source(x: Any) -> _Source | None:
-    if type(x) is builtins.range:
-        return _range_source(x)
+    if type(x) is range:
+        return _plain_range_source(x)
     if type(x) is Tracked or (type(x) is np.ndarray and x.dtype.kind in "biufc"):
         return _rows_source(x) if np.ndim(x) else None
     return None
 
 
-def _range_source(numbers: range) -> _Source:
-    def symbolic(iteration: SymbolicIteration, at: int, symbols: list[Symbol]) -> Any:
-        made = iteration.index(Affine(numbers[at]), numbers.step)
-        symbols.append(Symbol(made._value, numbers[at], numbers.step))  # type: ignore[arg-type]
-        return made
-
-    return _Source(Affine(len(numbers)), numbers.__getitem__, symbolic)
+def _plain_range_source(numbers: range) -> _Source:
+    return _range_source(numbers.start, Affine(numbers.start), numbers.step, Affine(len(numbers)))
 
 
 def _moving_range_source(first: Any, stop: Any = None, step: Any = 1) -> _Source | None:
@@ -138,8 +132,11 @@ def _moving_range_source(first: Any, stop: Any = None, step: Any = 1) -> _Source
     if low is None or high is None or type(step) is not int or abs(step) != 1:
         return None
     counts = high.minus(low).times(step)
-    if counts.low < 0:
-        return None
+    return None if counts.low < 0 else _range_source(first, low, step, counts)
+
+
+def _range_source(first: Any, low: Affine, step: int, counts: Affine) -> _Source:
+    """A range from a number, which has a form."""
 
     def symbolic(iteration: SymbolicIteration, at: int, symbols: list[Symbol]) -> Any:
         made = iteration.index(low.plus(Affine(step * at)), step)
