@@ -132,8 +132,7 @@ def record_loop(
 
 def record_reverse_loop(run: LoopRun, *args: Any) -> list[Any]:
     """Cotangents of a loop's consts, carries and rows; the arguments are those of `ReverseLoop`."""
-    loop_back = ReverseLoop(run, record_loop, *args)
-    return loop_back.cotangents(record_loop(**loop_back.arguments()))
+    return ReverseLoop(run, record_loop, *args).cotangents()
 
 
 def _vjp(

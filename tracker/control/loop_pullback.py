@@ -17,7 +17,6 @@ import numpy as np
 
 from tracker.autodiff.reverse import Times, reverse_sweep
 from tracker.control.body import (
-    TracedBody,
     as_tangent_of,
     as_tangent_of_value,
     is_active,
@@ -211,16 +210,16 @@ class ReverseLoop:
         ]
         ys = [as_tangent_of_value(c, leaf) for c, leaf in zip(of_rows, row_leaves, strict=True)]
         sums = self._updated_sums(of_consts, totals, consts)
-        return [*news, *sums, *undone, *ys, *self._flat_factors()]
+        factors = [x for pairs in self.factors for pair in pairs or () for x in pair]
+        return [*news, *sums, *undone, *ys, *factors]
 
     def _known_values(
         self, logged: dict[int, Any], versions: list[list[Any]]
     ) -> tuple[list[Atom], list[Any]]:
         """Atoms of the body, and what they are known to be before the body runs again."""
         run, atoms, known = self.run, list[Atom](), list[Any]()
-        for (at, _), found in zip(run.undone.items(), versions, strict=True):
-            names = array_versions(run.body, len(run.consts), len(run.saved_carries), at)
-            atoms += names
+        for at, found in zip(run.undone, versions, strict=True):
+            atoms += array_versions(run.body, len(run.consts), len(run.saved_carries), at)
             known += found[-2::-1]
         for at, x in logged.items():
             atoms.append(run.body.outputs[at])
@@ -252,11 +251,8 @@ class ReverseLoop:
                 out.append(total if c is None else as_tangent_of_value(total + c, leaf))
         return out
 
-    def _flat_factors(self) -> list[Any]:
-        return [x for pairs in self.factors for pair in pairs or () for x in pair]
-
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of `record_loop` for the reverse loop."""
+    def cotangents(self) -> list[Any]:
+        """Record the reverse loop; returns the cotangents of consts, carries and rows."""
         run = self.run
         per_step = [*self.saved_carries, *self.logged.values(), *run.rows, *self.row_cotangents]
         last = [each.last for each in run.undone.values()]
@@ -270,26 +266,21 @@ class ReverseLoop:
         with np.errstate(all="ignore"):  # the loop itself warns at the steps that it runs
             traced = trace_body("back", self.step, samples)
         before = len(traced.hoisted) + len(run.consts) + len(self.carry_cotangents)
-        left = [at for at, pairs in enumerate(self.factors) if pairs is None]
-        return {
-            "body": _drop_inputs(
-                traced, before, [at for at in range(len(self.const_sums)) if at not in left]
-            ),
-            "count": run.count,
-            "consts": [*traced.hoisted, *run.consts],
-            "carries": [*self.carry_cotangents, *(self.const_sums[at] for at in left), *last],
-            "rows": per_step,
-            "length": run.length,
-            "reverse": not run.reverse,
-        }
-
-    def cotangents(self, made: list[Any]) -> list[Any]:
-        """Cotangents of consts, carries and rows, from the results of the loop back."""
-        summed = sum(pairs is None for pairs in self.factors)
-        of_carries, sums, undone, of_rows, factors = split_list(
-            made, len(self.carry_cotangents), summed, len(self.run.undone), sum(self.active_rows)
+        summed = [pairs is None for pairs in self.factors]
+        unused = [before + at for at, is_summed in enumerate(summed) if not is_summed]
+        made = self.record_loop(
+            _drop_inputs(traced.function, unused),
+            run.count,
+            [*traced.hoisted, *run.consts],
+            [*self.carry_cotangents, *compress(self.const_sums, summed), *last],
+            per_step,
+            run.length,
+            not run.reverse,
         )
-        note_renewed([each.first for each in self.run.undone.values()], undone)
+        of_carries, sums, undone, of_rows, factors = split_list(
+            made, len(self.carry_cotangents), sum(summed), len(run.undone), sum(self.active_rows)
+        )
+        note_renewed([each.first for each in run.undone.values()], undone)
         totals, stacks = iter(sums), iter(factors)
         of_consts = [
             next(totals)
@@ -327,11 +318,10 @@ def _pullback_ignores_operands(eqn: Eqn) -> bool:
     return isinstance(b, Const) or (eqn.op is multiply and isinstance(a, Const))
 
 
-def _drop_inputs(traced: TracedBody, before: int, places: list[int]) -> Function:
+def _drop_inputs(function: Function, unused: Sequence[int]) -> Function:
     """The function without inputs that it does not use."""
-    dropped = {before + at for at in places}
-    inputs = tuple(v for at, v in enumerate(traced.function.inputs) if at not in dropped)
-    return replace(traced.function, inputs=inputs)
+    inputs = tuple(v for at, v in enumerate(function.inputs) if at not in unused)
+    return replace(function, inputs=inputs)
 
 
 def _matmul_factors(c: Any, leaf: Value) -> list[tuple[Any, Any]] | None:
