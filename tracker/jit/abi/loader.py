@@ -24,11 +24,7 @@ import numpy as np
 from tracker.errors import CompileError, message
 from tracker.jit.abi import dispatch_table
 from tracker.jit.abi.entry import DEFAULT_TRAITS, PlanTraits, entry_text
-from tracker.jit.guards.class_guard import (
-    ClassGuardCheck,
-    ensure_version_tag,
-    has_reliable_version_tags,
-)
+from tracker.jit.guards.class_guard import has_reliable_version_tags
 from tracker.jit.guards.constants import NUMPY_SCALARS, ConstantKey
 from tracker.jit.guards.signature import Outputs, Signature
 from tracker.jit.llvm import disk_cache, engine, relocatable_sizes
@@ -136,7 +132,7 @@ def prepare_entry(
     cells = [_weak_cell(static) for static in objects.weakly_held]
     bound.update((f"obj.{n}", id(thing)) for n, thing in enumerate(objects.kept_alive))
     bound.update((f"cell.{n}", ctypes.addressof(cell)) for n, (cell, _) in enumerate(cells))
-    tags = [_version_tag_cell(check) for check in objects.class_checks]
+    tags = [check.tag for check in objects.class_checks]
     bound.update((f"tag.{n}", ctypes.addressof(tag)) for n, tag in enumerate(tags))
     versions = make_buffer(bytes(8 * objects.dict_versions))
     first = _buffer_address(versions)
@@ -145,7 +141,7 @@ def prepare_entry(
     makers = [address_of(entry_writer.ARRAY_CONSTRUCTORS[kind]) for kind in objects.constructors]
     bound.update((f"maker.{n}", address) for n, address in enumerate(makers))
     bound["clock"] = CLOCK.address
-    keep = (*objects.kept_alive, *cells, *tags, versions, *tables.values())
+    keep = (*objects.kept_alive, *cells, versions, *tables.values())
     return PreparedEntry(text, bound, keep, dispatch_table.signature_hash(signature))
 
 
@@ -190,20 +186,6 @@ def _weak_cell(static: ConstantKey) -> tuple[ctypes.c_void_p, Any]:
     zero = map(ctypes.memset, [ctypes.byref(cell)], [0], [ctypes.sizeof(cell)])
     # runs no Python code: see support/weakrefs.py
     return cell, weakref.ref(thing, functools.partial(next, zero))
-
-
-def _version_tag_cell(check: ClassGuardCheck) -> ctypes.c_uint32:
-    """A cell with the version tag that a class had when it was last compared."""
-    cell = ctypes.c_uint32(_NO_TAG)
-
-    def remember(cls: type) -> None:
-        cell.value = ensure_version_tag(cls) or _NO_TAG
-
-    check.store_version_tag = remember
-    return cell
-
-
-_NO_TAG = 2**32 - 1
 
 
 class _Ufunc(ctypes.Structure):
