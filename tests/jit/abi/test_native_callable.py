@@ -126,7 +126,7 @@ def test_an_entry_can_come_from_an_object_file():
     assert second.text == first.text
     assert not any(str(address) in second.text for address in second.symbols.values())
     loaded = engine.load(module.object_code, module.exports, symbols=second.symbols)
-    f = smoke.jitted(loader.make_entry(second, loaded))
+    f = smoke.jitted(loader.NativeEntry(second, loaded))
     np.testing.assert_array_equal(f(np.ones(3)), [2, 2, 2])
 
 

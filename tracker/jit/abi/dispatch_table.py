@@ -18,12 +18,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from tracker import tree
+from tracker.jit.guards.class_guard import HEAP_TYPE_FLAG
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
 from tracker.jit.guards.signature import AliasLeaf, ArrayLeaf, Leaf, Signature
 from tracker.jit.llvm import disk_cache, engine
 from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.llvm.lock import locked_cache
-from tracker.jit.runtime.cpython_layout import DIMS, HEAP_TYPE, NDIM, TABLE, TYPE, TYPE_FLAGS
+from tracker.jit.runtime.cpython_layout import DIMS, NDIM, TABLE, TYPE, TYPE_FLAGS
 
 _WORD_BITS = 64
 _MULTIPLIER = (
@@ -54,7 +55,7 @@ def signature_hash(signature: Signature) -> int | None:
 
 
 def _is_heap_type(cls: type) -> bool:
-    return bool(cls.__flags__ & HEAP_TYPE)
+    return bool(cls.__flags__ & HEAP_TYPE_FLAG)
 
 
 def _mix(key: int, numbers: Iterable[int]) -> int:
@@ -105,7 +106,7 @@ def _dispatch_text() -> str:
             with c.loop(0, rank) as axis:
                 mix(c.load(extents, axis))
         with c.when(c.logical_not(is_array)):
-            heap = c.let(f"and i64 {field(type_, TYPE_FLAGS, 'i64')}, {HEAP_TYPE}")
+            heap = c.let(f"and i64 {field(type_, TYPE_FLAGS, 'i64')}, {HEAP_TYPE_FLAG}")
             with c.when(c.compare("ne", heap, 0)):
                 mix(c.let(f"ptrtoint ptr {x} to i64"))
     table, entry = field("%self", TABLE, "ptr"), c.variable("@slow", "ptr")

@@ -1,6 +1,6 @@
 """Call entries in memory: verify struct layouts, bind names to addresses, compile and load.
 
-`compile_entry` is `prepare_entry` (the text and its symbols), compiling, and `make_entry`.
+`compile_entry` is `prepare_entry` (the text and its symbols), compiling, and `NativeEntry`.
 
 Invariants: the layouts that texts rely on are compared with live objects when this file is
 imported; an entry keeps alive every object that its code names, except weakly held ones, whose
@@ -45,17 +45,18 @@ _MAX_FIELD_OFFSET = 1024  # bytes; every field that texts read is nearer
 
 
 class NativeEntry:
-    """A compiled call entry. It can be linked into one callable (`native_callable.push_entry`).
+    """A compiled call entry, in a module that was compiled or loaded with the prepared symbols. It
+    can be linked into one callable (`native_callable.push_entry`).
 
     `on_called_often` is called, by an entry that counts its calls, when their number is reached.
     """
 
     on_called_often: Callable[[], None] | None = None
 
-    def __init__(self, module: engine.Module, kept_alive: Sequence[Any], key: int | None) -> None:
+    def __init__(self, prepared: PreparedEntry, module: engine.Module) -> None:
         self.module = module
-        self.kept_alive = tuple(kept_alive)
-        self.key = key
+        self.kept_alive = prepared.kept_alive
+        self.key = prepared.key
         self.address = module.address("entry")
         self._link = ctypes.c_void_p.from_address(module.address("entry.link"))
         self._last_used = ctypes.c_int64.from_address(module.address("entry.used"))
@@ -72,7 +73,6 @@ class NativeEntry:
 
     @next.setter
     def next(self, address: int) -> None:
-        """The address of the next entry; 0 until this one is pushed."""
         self._link.value = address
 
     def count_again(self, calls: int) -> None:
@@ -108,7 +108,7 @@ def compile_entry(
     """
     prepared = prepare_entry(plan, signature, outputs, captures, symbols=symbols, traits=traits)
     module = disk_cache.compile_or_load(prepared.text, level=level, symbols=prepared.symbols)
-    entry = make_entry(prepared, module)
+    entry = NativeEntry(prepared, module)
     entry.kept_alive += tuple(kept_alive)
     return entry
 
@@ -164,11 +164,6 @@ def buffer_addresses(buffers: Mapping[str, Any]) -> dict[str, int]:
 
 def _buffer_address(buffer: Any) -> int:
     return int(buffer.__array_interface__["data"][0])
-
-
-def make_entry(prepared: PreparedEntry, module: engine.Module) -> NativeEntry:
-    """The entry in a module that was compiled or loaded with the prepared symbols."""
-    return NativeEntry(module, prepared.kept_alive, prepared.key)
 
 
 def _declarations(plan: str, body: str) -> str:

@@ -13,7 +13,7 @@ import sys
 # Offsets in CPython's and NumPy's structs; `loader.verify_layout` checks each of them.
 TYPE, SIZE, VALUE, ITEMS = 8, 16, 16, 24
 CELL_CONTENTS = 16
-TYPE_FLAGS, HEAP_TYPE = 168, 1 << 9  # of a class; the flag of heap types
+TYPE_FLAGS = 168  # of a class
 # Of a dict, changed by each write. Without versions every name is looked up.
 DICT_VERSION, HAS_DICT_VERSIONS = 24, sys.version_info < (3, 13)
 FUNCTION_FIELDS = {"__code__": 48, "__defaults__": 56, "__kwdefaults__": 64}
