@@ -134,11 +134,6 @@ class CapturedState(NamedTuple):
     lru_caches: list[Any]
 
 
-def find_sources(function: Callable[..., Any], values: Iterable[Any] = ()) -> list[Source]:
-    """The sources of `find_captured_state`."""
-    return find_captured_state(function, values).sources
-
-
 def find_captured_state(
     function: Callable[..., Any],
     values: Iterable[Any] = (),

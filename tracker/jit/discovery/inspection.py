@@ -81,10 +81,7 @@ def is_absent(x: Any, name: str) -> bool:
 def lookup_path(f: types.FunctionType, path: Sequence[str]) -> Any:
     """What a name in the code of a function, and attributes of classes and modules from there,
     refer to; MISSING if that cannot be told."""
-    if not path:
-        return MISSING
-    code = f.__code__
-    cells = dict(zip(code.co_freevars, f.__closure__ or (), strict=True))
+    cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
     if path[0] in cells:
         found = cell_contents(cells[path[0]], MISSING)
     else:

@@ -25,7 +25,7 @@ from tracker import tree
 from tracker.errors import CompileError, UnsupportedError, message
 from tracker.ir.graph import Function
 from tracker.jit.discovery.builtin_shims import BuiltinShims
-from tracker.jit.discovery.discovery import CapturedState, find_captured_state, find_sources
+from tracker.jit.discovery.discovery import CapturedState, find_captured_state
 from tracker.jit.discovery.impure_calls import ImpureCallMonitor, calls_unmonitored
 from tracker.jit.discovery.lru_caches import WatchedCaches
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
@@ -475,7 +475,8 @@ class _TracingRun:
         if not may_differ and unchanged_captures(self.signature, self.argument_count) is not None:
             return self.captured.sources
         known = {source: source for source in self.captured.sources}  # with their flags
-        return [known.get(source, source) for source in find_sources(f, self.static_objects)]
+        now = find_captured_state(f, self.static_objects).sources
+        return [known.get(source, source) for source in now]
 
     def _raise_if_untraceable(self, error: Exception) -> None:
         """Raise UnsupportedError for an error that plain arrays may not cause."""

@@ -35,7 +35,7 @@ from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.pullbacks import pullback
 from tracker.errors import UnsupportedError, message
 from tracker.ir.types import type_of
-from tracker.jit.tracing import StateSnapshot, contains_handle, find_sources
+from tracker.jit.tracing import StateSnapshot, contains_handle, find_captured_state
 from tracker.scipy._bridge.closures import CellPath, tracked_cells, with_cells
 from tracker.support.array_copies import same_bytes
 from tracker.tape.observers import (
@@ -381,7 +381,7 @@ def _captured_tracked(functions: Sequence[Any]) -> list[Any]:
 
 
 def _captured_sources(functions: Sequence[Any]) -> list[Any]:
-    return [source for f in functions if callable(f) for source in find_sources(f)]
+    return [s for f in functions if callable(f) for s in find_captured_state(f).sources]
 
 
 class _CapturedState:
