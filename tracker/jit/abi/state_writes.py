@@ -17,6 +17,7 @@ from tracker.jit.abi.call_checks import ArgumentChecks
 from tracker.jit.abi.results import ResultBuilder
 from tracker.jit.guards.captured_leaves import structure_at
 from tracker.jit.guards.signature import StateWrite
+from tracker.jit.guards.source import CellSource, ItemSource
 from tracker.jit.runtime.entry_writer import EntryWriter
 
 
@@ -67,15 +68,13 @@ class StateWriteEmitter:
         if update.kind == "item":
             setter = f"@{self._c_api_prefix(update)}_SetItem"
             return f"{setter}(ptr {target}, ptr {name(update.key)}, ptr {x})"
-        if update.kind == "attribute":
-            return f"@PyObject_GenericSetAttr(ptr {target}, ptr {name(update.key)}, ptr {x})"
         source = update.target
-        assert not isinstance(source, tuple)
-        if source.kind == "cell":
+        if isinstance(source, CellSource):
             return f"@PyCell_Set(ptr {target}, ptr {x})"
-        if source.kind == "item":
+        if isinstance(source, ItemSource):
             return f"@PyDict_SetItem(ptr {target}, ptr {name(source.name)}, ptr {x})"
-        return f"@PyObject_GenericSetAttr(ptr {target}, ptr {name(source.name)}, ptr {x})"
+        attribute = update.key if isinstance(source, tuple) else source.name
+        return f"@PyObject_GenericSetAttr(ptr {target}, ptr {name(attribute)}, ptr {x})"
 
     def _delete(self, update: StateWrite, target: str) -> None:
         if self._container_class(update) is list:

@@ -343,10 +343,11 @@ def run_trace(
         raise GuardFailed  # the native entry was tried already
     if not conditions_hold(trace.conditions, trace.signature, leaves, given):
         raise GuardFailed
-    if any(
-        _container_at(trace.signature, given, one) is _container_at(trace.signature, given, other)
-        for one, other in no_alias_pairs(trace.signature, trace.state_writes)
-    ) or (trace.state_writes and aliases_holder(trace.signature, given)):
+    container = functools.partial(_container_at, trace.signature, given)
+    apart = no_alias_pairs(trace.signature, trace.state_writes)
+    if any(container(one) is container(other) for one, other in apart) or (
+        trace.state_writes and aliases_holder(trace.signature, given)
+    ):
         raise GuardFailed  # two containers are one object now
     captured = [
         owner.data if owner else leaves[source] if isinstance(source, int) else source
@@ -362,7 +363,7 @@ def run_trace(
         elif out.kind == "view":
             results.append(out.constant.make_view(leaves[out.constant.out.leaf]))
         elif out.kind == "node":
-            results.append(_container_at(trace.signature, given, out.constant))
+            results.append(container(out.constant))
         elif out.kind == "same":
             results.append(results[out.constant])
         else:
@@ -372,10 +373,7 @@ def run_trace(
     for number, value in zip(trace.writes, list(found), strict=True):
         leaves[number][...] = value
     if trace.state_writes:
-        values = results[trace.structure.count :]
-        apply_state_writes(
-            trace.state_writes, values, functools.partial(_container_at, trace.signature, given)
-        )
+        apply_state_writes(trace.state_writes, results[trace.structure.count :], container)
     return tree.unflatten(trace.structure, results)
 
 
