@@ -156,74 +156,55 @@ ask:
   br i1 %mine, label %keep, label %drop
 keep:
   call void @advise(ptr %block, i64 %length, i32 {free})
-  %before = load i64, ptr @kept
-  br label %find
-find:  ; an empty slot, else the oldest block's
-  %i = phi i64 [ 0, %keep ], [ %i1, %taken ]
-  %lengthp = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %i, i32 1
-  %has = load i64, ptr %lengthp
+  br label %trim
+trim:  ; what is too much goes, the oldest first
+  %kept = load i64, ptr @kept
+  %total = add i64 %kept, %length
+  %over = icmp ugt i64 %total, {limit}
+  br i1 %over, label %evict, label %find
+evict:
+  call void @evict()
+  br label %trim
+find:
+  %i = phi i64 [ 0, %trim ], [ %i1, %taken ]
+  %cell = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %i
+  %cell.length = getelementptr %block, ptr %cell, i64 0, i32 1
+  %has = load i64, ptr %cell.length
   %empty = icmp eq i64 %has, 0
-  br i1 %empty, label %place, label %taken
+  br i1 %empty, label %store, label %taken
 taken:
   %i1 = add i64 %i, 1
   %more = icmp ult i64 %i1, {slots}
-  br i1 %more, label %find, label %full
-full:
-  %at = load i64, ptr @oldest
-  %gone = call i64 @evict(i64 %at)
-  %rest = sub i64 %before, %gone
-  br label %place
-place:
-  %slot = phi i64 [ %i, %find ], [ %at, %full ]
-  %sum = phi i64 [ %before, %find ], [ %rest, %full ]
-  %total = add i64 %sum, %length
-  br label %trim
-trim:  ; what is too much goes, the oldest first
-  %now = phi i64 [ %total, %place ], [ %left, %drop.one ], [ %now, %skip ]
-  %over = icmp ugt i64 %now, {limit}
-  br i1 %over, label %next, label %store
-next:
-  %j = load i64, ptr @oldest
-  %own = icmp eq i64 %j, %slot
-  br i1 %own, label %skip, label %drop.one
-skip:
-  call i64 @evict(i64 -1)
-  br label %trim
-drop.one:
-  %less = call i64 @evict(i64 %j)
-  %left = sub i64 %now, %less
-  br label %trim
+  br i1 %more, label %find, label %evict
 store:
-  %cell = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %slot
-  %cell.length = getelementptr %block, ptr %cell, i64 0, i32 1
   store ptr %block, ptr %cell
   store i64 %length, ptr %cell.length
-  store i64 %now, ptr @kept
+  store i64 %total, ptr @kept
   store atomic i64 0, ptr @busy release, align 8
   ret void
 }}
 
-; Free the block in a slot (-1: in none), and go on to the next slot; its length.
-define internal i64 @evict(i64 %slot) {{
+; Free the block in the oldest slot, if it has one, and go on to the next slot.
+define internal void @evict() {{
   %at = load i64, ptr @oldest
   %at1 = add i64 %at, 1
   %turn = urem i64 %at1, {slots}
   store i64 %turn, ptr @oldest
-  %none = icmp eq i64 %slot, -1
-  br i1 %none, label %nothing, label %look
-look:
-  %cell = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %slot
+  %cell = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %at
   %lengthp = getelementptr %block, ptr %cell, i64 0, i32 1
   %has = load i64, ptr %lengthp
   %empty = icmp eq i64 %has, 0
-  br i1 %empty, label %nothing, label %free
+  br i1 %empty, label %done, label %free
 free:
   %old = load ptr, ptr %cell
   call void @free(ptr %old)
   store i64 0, ptr %lengthp
-  ret i64 %has
-nothing:
-  ret i64 0
+  %kept = load i64, ptr @kept
+  %less = sub i64 %kept, %has
+  store i64 %less, ptr @kept
+  br label %done
+done:
+  ret void
 }}
 
 define internal ptr @new(ptr %context, i64 %size) {{
