@@ -255,7 +255,7 @@ class IterationBody:
         computed for all iterations at once, before the loop."""
         is_row = [type(o) is Value and o in self.stacks for o in operands]
         others = [
-            (_aval(o), given)
+            (o.aval if type(o) is Value else o, given)
             for o, given, row in zip(operands, value.operands, is_row, strict=True)
             if not row
         ]
@@ -398,10 +398,6 @@ def _is_small_write(value: Value) -> bool:
     return size > max(_SMALL_ARRAY, 4 * math.prod(indexed_shape(value.params["index"], shape)))
 
 
-def _aval(x: Any) -> Any:
-    return x.aval if type(x) is Value else x
-
-
 def _type(x: Any) -> Any:
-    aval = _aval(x)
+    aval = x.aval if type(x) is Value else x
     return type(aval) is np.ndarray, type_of(aval)

@@ -226,7 +226,6 @@ class _Window:
         have one subscript a line has this subscript, along others everything."""
         self.subscripts: list[AffineSubscript] = []
         self.inside: dict[Value, list[Any]] = {a.value: [] for a in accesses}
-        inside: dict[Value, list[Any]] = {a.value: [] for a in accesses}
         for axis, extent in enumerate(self.shape):
             if axis == self.axis:
                 self.subscripts.append(AffineSubscript(self.base))
@@ -238,7 +237,7 @@ class _Window:
                 self.subscripts.append(subscript)
                 if subscript.width is not None:
                     for a in accesses:
-                        inside[a.value].append(slice(0, fixed_width(subscript), 1))
+                        self.inside[a.value].append(slice(0, fixed_width(subscript), 1))
                 continue
             everything = AffineSubscript(Affine(0), extent)
             self.subscripts.append(everything)
@@ -247,12 +246,12 @@ class _Window:
                 assert part is not None
                 if part.start.terms and not part.grows:
                     raise NotRollable("parts of a line move with an outer loop")
-                inside[a.value].append(index_at(bounding_subscripts((part,)), (extent,))[0])
+                index = index_at(bounding_subscripts((part,)), (extent,))
+                self.inside[a.value] += index
         widths = map(fixed_width, self.subscripts)
         self.line_shape = tuple([width for width in widths if width is not None])
         full = [slice(0, n, 1) for n in self.line_shape]
-        self.inside = {value: [] if index == full else index for value, index in inside.items()}
-        self.is_all = {value: index == full for value, index in inside.items()}
+        self.is_all = {value: index == full for value, index in self.inside.items()}
 
     def enter(self) -> None:
         """Add the lines that an iteration finds to the inputs."""
@@ -331,8 +330,7 @@ class _Window:
                 return
             if not self.line_shape:
                 raise NotRollable("a number of another type is written")
-        inside = self.inside[access.value] or [slice(0, n, 1) for n in self.line_shape]
-        index = canonical_index(tuple(inside), self.line_shape)
+        index = canonical_index(tuple(self.inside[access.value]), self.line_shape)
         self.lines[offset] = self.body.emit(put, (line, value), {"index": index}, aval)
 
     def leave(self) -> None:
