@@ -54,8 +54,8 @@ _LINEAR = (add, subtract, negative, positive)  # of zeros they make zeros
 
 class GrowingValues:
     """What is known of growing values: their `spans`, whether they are zero outside, and whether
-    they are parts of arrays (`are_parts`), which may be anything there. `loops`: the spans of what
-    loops stack whose trip count moves."""
+    they are parts of arrays (`are_parts`), which may be anything there. `loops`: those whose
+    trip count moves."""
 
     def __init__(self, body: IterationBody) -> None:
         self.body = body
@@ -63,7 +63,7 @@ class GrowingValues:
         self.are_zero: set[Value] = set()
         self.are_parts: set[Value] = set()
         self.filled: dict[tuple[Value, int], Value] = {}
-        self.loops: dict[Value, Span] = {}
+        self.loops: set[Value] = set()
         self.numbers: dict[Affine, Any] = {}
         self.positions: dict[tuple[Affine, int], Value] = {}
         self.masks: dict[tuple[Spans, tuple[int, ...]], Value] = {}
@@ -488,47 +488,27 @@ class GrowingValues:
         counts = self.body.iteration.symbolic.counts.get(count, Affine(params["length"]))
         most = counts.high
         fixed = params["consts"] + params["carries"]
-        if any(map(self.spans_of, operands[:fixed])) or not most:
+        if operands[fixed:] or any(map(self.spans_of, operands)) or not most:
             raise NotRollable("a loop reads slices whose extents move with an outer one")
-        rows = [self._rows(x, counts, most) for x in operands[fixed:]]
         stacks = value.aval[params["carries"] :]
         avals = [np.zeros((most, *stack.shape[1:]), stack.dtype) for stack in stacks]
         made = self.body.emit(
             value.op,
-            (*map(self.body.read, (count, *operands[:fixed])), *rows),
+            tuple(map(self.body.read, (count, *operands))),
             {**params, "length": most},
             (*value.aval[: params["carries"]], *avals),
         )
-        self.loops[value] = Span(Affine(0), counts, most)
+        self.loops.add(value)
         return made
-
-    def _rows(self, x: Any, counts: Affine, most: int) -> Any:
-        """The rows of a loop, with room for the greatest trip count."""
-        spans, made = self.spans_of(x), self.body.read(x)
-        if spans is None or spans[0] is None or any(spans[1:]) or spans[0].width != counts:
-            raise NotRollable("a loop has other rows than iterations")
-        start, shape = spans[0].low, (most, *_aval(made).shape[1:])
-        aval = np.zeros(shape, _aval(made).dtype)
-        if not start.terms:
-            first = slice(start.const, start.const + most, 1)
-            rows = {"index": (first, *(slice(0, n, 1) for n in shape[1:]))}
-            return self.body.emit(getitem, (made,), rows, aval)
-        at = self._emit_array(add, self._iota((most,), 0), self.number(start))
-        index = (HOLE, *(slice(0, n, 1) for n in shape[1:]))
-        positions = self._emit_array(minimum, at, np.intp(spans[0].extent - 1))
-        return self.body.emit(gather, (made, positions), {"index": index}, aval)
 
     def _emit_array(self, op: Any, x: Value, y: Any) -> Value:
         return self.body.emit(op, (x, y), NO_PARAMS, x.aval)
 
     def _write_pick(self, value: Value) -> Value:
-        (bundle,), at = value.operands, value.params["at"]
-        made = self.body.read(bundle)
-        if at >= bundle.params["carries"]:
-            ndim = np.ndim(value.aval)
-            self.spans[value] = (self.loops[bundle], *(None for _ in range(ndim - 1)))
-            self.are_parts.add(value)
-        return self.body.emit(value.op, (made,), value.params, made.aval[at])
+        (bundle,) = value.operands
+        if value.params["at"] >= bundle.params["carries"]:
+            raise NotRollable("what a loop stacks, whose trip count moves, is read")
+        return self.body.emit(value.op, (self.body.read(bundle),), value.params, value.aval)
 
     def _written(
         self,
