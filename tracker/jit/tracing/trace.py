@@ -281,7 +281,9 @@ def trace_call(
         leaves=leaves,
         no_alias=[*writes, *no_alias],
         scheduler=scheduler,
-        failure_reason=run.failure_reason() or _restore_changed_statics(given, own, plain_values),
+        failure_reason=run.tracer.abort_reason
+        or swallowed_error_reason(run.tracer.errors)
+        or _restore_changed_statics(given, own, plain_values),
         has_filled_caches=run.has_filled_caches,
         seconds=seconds,
     )
@@ -485,10 +487,6 @@ class _TracingRun:
         end_exports(self.tracer, ())
         if is_escape_failure(error, self.tracer) or may_come_of_tracing(error):
             raise UnsupportedError(f"{type(error).__name__}: {error}") from error
-
-    def failure_reason(self) -> str:
-        """Why there can be no trace; "" if there can."""
-        return self.tracer.abort_reason or swallowed_error_reason(self.tracer.errors)
 
 
 def _new_module_sources(known: frozenset[str]) -> list[Source]:
