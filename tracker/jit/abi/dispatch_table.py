@@ -20,7 +20,7 @@ import numpy as np
 from tracker import tree
 from tracker.jit.guards.class_guard import HEAP_TYPE_FLAG
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
-from tracker.jit.guards.signature import AliasLeaf, ArrayLeaf, Leaf, Signature
+from tracker.jit.guards.signature import ArrayLeaf, Signature
 from tracker.jit.llvm import disk_cache, engine
 from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.llvm.lock import locked_cache
@@ -37,9 +37,7 @@ def signature_hash(signature: Signature) -> int | None:
     result, at = 0, 0
     for structure in signature.structures[: signature.positional_count]:
         if structure == tree.LEAF:
-            leaf: Leaf = signature.leaves[at]
-            if isinstance(leaf, AliasLeaf):
-                leaf = signature.leaves[leaf.leaf]
+            leaf = signature.leaves[at]
             if isinstance(leaf, ArrayLeaf):
                 result = _mix(result, (len(leaf.shape), *leaf.shape))
             elif isinstance(leaf, ConstantKey) and type(leaf.value) is np.ndarray:

@@ -341,9 +341,7 @@ class IRBuilder:
             self.owners.append(owner)
         return var
 
-    def output(self, x: Any) -> TraceOutput:
-        if not isinstance(x, Tracked):
-            return TraceOutput("constant", None, x)
+    def output(self, x: Tracked) -> TraceOutput:
         value = value_of(x)
         atom = self.atom(value)
         if isinstance(value.aval, np.ndarray):
