@@ -42,7 +42,6 @@ DECLARATIONS = {
     "native.dtype": "i1 @native.dtype(ptr, i8, i64) cold",
     "Py_IncRef": "void @Py_IncRef(ptr)",
     "Py_DecRef": "void @Py_DecRef(ptr)",
-    "PyBool_FromLong": "ptr @PyBool_FromLong(i64)",
     "PyCell_Set": "i32 @PyCell_Set(ptr, ptr)",
     "PyComplex_FromDoubles": "ptr @PyComplex_FromDoubles(double, double)",
     "PyContextVar_Get": "i32 @PyContextVar_Get(ptr, ptr, ptr)",
@@ -63,8 +62,6 @@ DECLARATIONS = {
     "PyLong_FromLongLong": "ptr @PyLong_FromLongLong(i64)",
     "PyObject_DelItem": "i32 @PyObject_DelItem(ptr, ptr)",
     "PyObject_GenericSetAttr": "i32 @PyObject_GenericSetAttr(ptr, ptr, ptr)",
-    "PyObject_GetAttr": "ptr @PyObject_GetAttr(ptr, ptr)",
-    "PyObject_RichCompareBool": "i32 @PyObject_RichCompareBool(ptr, ptr, i32)",
     "PyObject_SetItem": "i32 @PyObject_SetItem(ptr, ptr, ptr)",
     "PyObject_Vectorcall": "ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)",
     "PyObject_VectorcallMethod": "ptr @PyObject_VectorcallMethod(ptr, ptr, i64, ptr)",
@@ -73,7 +70,6 @@ DECLARATIONS = {
     "PyArray_CopyInto": "i32 @PyArray_CopyInto(ptr, ptr)",
     "PyArray_NewFromDescr": "ptr @PyArray_NewFromDescr(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)",
     "PyArray_SetBaseObject": "i32 @PyArray_SetBaseObject(ptr, ptr)",
-    "PyArray_Empty": "ptr @PyArray_Empty(i32, ptr, ptr, i32)",
 }
 
 # Whether a dict's version is unchanged since the cell `%version` was written.
