@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,15 +17,21 @@ from tracker import tree
 from tracker.jit.guards.captured_leaves import fields_by_holder, possible_holder_aliases
 from tracker.jit.guards.class_guard import VERSION_TAG_OFFSET, ClassGuard
 from tracker.jit.guards.constants import BIT_COMPARED_CLASSES, ConstantKey, StructuralKey, bits_of
+from tracker.jit.guards.distinct_objects import condition_paths
 from tracker.jit.guards.signature import (
     AliasLeaf,
     AppendOnlyLeaf,
     ArrayFlags,
     ArrayLeaf,
     Condition,
+    ContainerOut,
+    InputOut,
+    Outputs,
     ScalarLeaf,
     Signature,
     SignaturePath,
+    ViewOut,
+    no_alias_pairs,
 )
 from tracker.jit.guards.source import MISSING, Source, child_path, source_children
 from tracker.jit.runtime.cpython_layout import (
@@ -49,30 +55,25 @@ from tracker.tree import Structure
 
 
 class ArgumentChecks:
-    """The checks for one signature; start at `check_arguments`."""
+    """The checks for one signature; start at `check_arguments`.
 
-    def __init__(
-        self,
-        w: EntryWriter,
-        signature: Signature,
-        returned: frozenset[int],
-        targets: frozenset[Source | SignaturePath] = frozenset(),
-        distinct: Sequence[tuple[SignaturePath, SignaturePath]] = (),
-        compared: Collection[SignaturePath] = (),
-    ) -> None:
+    targets   holders of sources, and containers, that are updated, returned or compared
+    """
+
+    def __init__(self, w: EntryWriter, signature: Signature, outputs: Outputs) -> None:
         self.w = w
         self.signature = signature
         self.leaf_values: list[str] = []
-        self.targets: dict[
-            Source | SignaturePath, str
-        ] = {}  # holders of places, and containers, to update
-        self._target_keys = targets
-        self._distinct_pairs = distinct
-        self._recorded_nodes = {node for pair in (*distinct, *signature.aliases) for node in pair}
-        self._recorded_nodes.update(compared)
-        self._holders = possible_holder_aliases(signature) if targets else []
-        self._recorded_nodes |= {node for node, _ in self._holders}
-        self._returned = returned
+        self.targets: dict[Source | SignaturePath, str] = {}
+        out = outputs.leaves
+        self._returned = {o.leaf for o in out if isinstance(o, (InputOut, ViewOut))}
+        self._target_keys = {u.target for u in outputs.state_writes}
+        self._target_keys |= {o.path for o in out if isinstance(o, ContainerOut)}
+        self._distinct_pairs = no_alias_pairs(signature, outputs.state_writes)
+        self._holders = possible_holder_aliases(signature) if self._target_keys else []
+        self._recorded_nodes = condition_paths(outputs.conditions)
+        self._recorded_nodes.update(*self._distinct_pairs, *signature.aliases)
+        self._recorded_nodes.update(node for node, _ in self._holders)
         self._fields = fields_by_holder(signature)
         self._field_values: dict[Source, str] = {}
         self._may_run_python = any(map(_runs_python, signature.structures)) or any(

@@ -11,30 +11,20 @@ replaced may run user code when it dies.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
 
 from tracker.jit.abi.call_checks import ArgumentChecks
 from tracker.jit.abi.results import ResultBuilder
 from tracker.jit.guards.captured_leaves import structure_at
 from tracker.jit.guards.signature import StateWrite
 from tracker.jit.guards.source import CellSource, ItemSource
-from tracker.jit.runtime.entry_writer import EntryWriter
 
 
 class StateWriteEmitter:
     """The state writes, after the result is built; start at `emit`."""
 
-    def __init__(
-        self,
-        w: EntryWriter,
-        updates: Sequence[StateWrite],
-        inputs: ArgumentChecks,
-        results: ResultBuilder,
-    ) -> None:
-        self.w = w
-        self.updates = updates
-        self.inputs = inputs
-        self.results = results
+    def __init__(self, inputs: ArgumentChecks, results: ResultBuilder) -> None:
+        self.w, self.inputs, self.results = inputs.w, inputs, results
+        self.updates = results.outputs.state_writes
 
     def emit(self) -> None:
         made = [
