@@ -1,10 +1,10 @@
 """Side effects: what a function writes to its sources, and into containers that it is given.
 
-`StateSnapshot` is what the sources had at one time. `find_state_writes` compares a snapshot with
-the state after a traced run and returns `StateWrite`s, which each later call repeats:
-`apply_state_writes` in Python, `jit/abi/state_writes.py` in machine code. So a function that
-counts, or updates a moving average or an optimiser's state, is one that reads this state as an
-input and returns it as a result.
+`StateSnapshot` is what the sources had at one time. `StateDiff` compares a snapshot with the state
+after a traced run and finds `StateWrite`s, which each later call repeats: `apply_state_writes` in
+Python, `jit/abi/state_writes.py` in machine code. So a function that counts, or updates a moving
+average or an optimiser's state, is one that reads this state as an input and returns it as a
+result.
 
 A trace whose own run changed what it reads in any other way would match no later call, and is not
 kept: `PostTraceState.is_unchanged`.
@@ -31,12 +31,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.jit.discovery.discovery import CapturedState
-from tracker.jit.guards.captured_leaves import (
-    can_be_promoted,
-    captured_leaves,
-    structure_at,
-    with_captured_state,
-)
+from tracker.jit.guards.captured_leaves import can_be_promoted, captured_leaves, structure_at
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
 from tracker.jit.guards.signature import (
     AppendOnlyLeaf,
@@ -207,45 +202,9 @@ class _Unrepresentable(Exception):
     """A trace cannot express what was written."""
 
 
-def find_state_writes(
-    call: Signature,
-    inputs: TracedInputs,
-    captured: CapturedState,
-    snapshot: StateSnapshot,
-    containers: ArgumentContainers,
-    paths: Mapping[int, SignaturePath],
-    result: Any,
-) -> ObservedWrites | None:
-    """What a function has written to sources, and into the containers of its arguments; None if a
-    trace cannot express it. `snapshot` has what it found, including tracked arrays."""
-    kept = [*containers.originals, *map(id, _containers_in(result))]
-    diff = _StateDiff(call, inputs, captured, snapshot, paths, kept)
-    try:
-        first = call.first_source
-        for number, (source, was, own) in enumerate(snapshot.entries, first):
-            diff.compare_source(source, was, own, number)
-        for (_, copy, was), path in zip(containers.pairs, containers.paths, strict=True):
-            now = tree.children_or_attributes(untrack_keys(copy))
-            diff.compare_container(copy, was, now, path)
-        diff.check_views(tree.leaves(result))
-        if len(no_alias_pairs(call, diff.writes)) > _MAX_ALIAS_CHECKS:
-            raise _Unrepresentable
-        if diff.writes and _are_arguments_captured(snapshot, containers):
-            raise _Unrepresentable
-    except _Unrepresentable:
-        containers.is_captured = _are_arguments_captured(snapshot, containers)
-        return None
-    return ObservedWrites(diff.writes, diff.leaves, diff.is_certain)
-
-
-def _are_arguments_captured(snapshot: StateSnapshot, containers: ArgumentContainers) -> bool:
-    """Whether a container among the arguments is also at a source, where the function has seen
-    another."""
-    return any(id(original) in snapshot.containers for original, _, _ in containers.pairs)
-
-
-class _StateDiff:
-    """Compares a snapshot with the state now."""
+class StateDiff:
+    """Compares a snapshot, which has what a function has found, including tracked arrays, with the
+    state now. Start at `find_writes`."""
 
     def __init__(
         self,
@@ -253,12 +212,13 @@ class _StateDiff:
         inputs: TracedInputs,
         captured: CapturedState,
         snapshot: StateSnapshot,
+        containers: ArgumentContainers,
         paths: Mapping[int, SignaturePath],
-        kept: Iterable[int],
     ) -> None:
         self.call = call
         self.captured = captured
         self.snapshot = snapshot
+        self.containers = containers
         self.writes: list[StateWrite] = []
         self.leaves: list[Any] = []
         self.is_certain = True
@@ -270,7 +230,7 @@ class _StateDiff:
             if isinstance(leaf, ConstantKey) and not leaf.is_by_value
         }
         self.container_paths = paths
-        self.escaping_ids = {*snapshot.containers, *kept}
+        self.escaping_ids = {*snapshot.containers, *containers.originals}
         self.append_only_paths = {
             path
             for path, node, number in iter_nodes(call)
@@ -279,7 +239,30 @@ class _StateDiff:
         self.visited_ids: set[int] = set()
         self.changed_ids: set[int] = set()
 
-    def compare_source(self, source: Source, was: Any, on_holder: bool, number: int) -> None:
+    def find_writes(self, result: Any) -> ObservedWrites | None:
+        """What a function with this result has written to sources, and into the containers of its
+        arguments; None if a trace cannot express it."""
+        self.escaping_ids.update(map(id, _containers_in(result)))
+        pairs, snapshot = self.containers.pairs, self.snapshot
+        # where the function has seen another container than that among its arguments
+        is_captured = any(id(original) in snapshot.containers for original, _, _ in pairs)
+        try:
+            for number, entry in enumerate(snapshot.entries, self.call.first_source):
+                self._compare_source(*entry, number)
+            for (_, copy, was), path in zip(pairs, self.containers.paths, strict=True):
+                now = tree.children_or_attributes(untrack_keys(copy))
+                self._compare_container(copy, was, now, path)
+            self._check_views(tree.leaves(result))
+            if len(no_alias_pairs(self.call, self.writes)) > _MAX_ALIAS_CHECKS:
+                raise _Unrepresentable
+            if self.writes and is_captured:
+                raise _Unrepresentable
+        except _Unrepresentable:
+            self.containers.is_captured = is_captured
+            return None
+        return ObservedWrites(self.writes, self.leaves, self.is_certain)
+
+    def _compare_source(self, source: Source, was: Any, on_holder: bool, number: int) -> None:
         """Compare the value at a source, whose structure has this number."""
         references = sys.getrefcount(source.read())
         now = source.read()
@@ -311,13 +294,13 @@ class _StateDiff:
                 raise _Unrepresentable  # at two sources: through which is not in the trace
             return
         self.visited_ids.add(id(x))
-        self.compare_container(x, was, now, path)
+        self._compare_container(x, was, now, path)
         if was[0] == now[0] and len(was[1]) == len(now[1]):
             for at, (old, new) in enumerate(zip(was[1], now[1], strict=True)):
                 if old is new:
                     self._compare_below(new, child_path(path, at))
 
-    def compare_container(
+    def _compare_container(
         self, x: Any, was: _Parts, now: _Parts | None, path: SignaturePath
     ) -> None:
         """Compare the contents of a container."""
@@ -393,7 +376,7 @@ class _StateDiff:
         self.leaves.append(x)
         return tree.LEAF
 
-    def check_views(self, results: Iterable[Any]) -> None:
+    def _check_views(self, results: Iterable[Any]) -> None:
         """Refuse a value that was written next to a view of it: machine code would copy both."""
         roots: dict[int, int] = {}
         for x in (*self.leaves, *(results if self.leaves else ())):
@@ -489,22 +472,14 @@ def apply_state_writes(
             target[update.key] = x
 
 
+@record()
 class PostTraceState:
-    """The captured state of a call after its run."""
+    """The signature and leaves of a call before and after its run."""
 
-    def __init__(
-        self,
-        sources: Sequence[Source],
-        given: Signature,
-        argument_leaves: Sequence[Any],
-        call: Signature,
-        leaves: Sequence[Any],
-        promoted: frozenset[SourcePath],
-    ) -> None:
-        self.signature, self.leaves = call, leaves
-        self.signature_after, self.leaves_after = with_captured_state(
-            given, argument_leaves, sources, promoted
-        )
+    signature: Signature
+    leaves: Sequence[Any]
+    signature_after: Signature
+    leaves_after: Sequence[Any]
 
     def is_unchanged(self, state_writes: Sequence[StateWrite]) -> bool:
         """Whether the function has the same sources, with the same objects except where it has

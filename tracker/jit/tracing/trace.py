@@ -61,9 +61,9 @@ from tracker.jit.tracing.placeholder_swap import (
 from tracker.jit.tracing.side_effects import (
     ObservedWrites,
     PostTraceState,
+    StateDiff,
     StateSnapshot,
     container_paths,
-    find_state_writes,
 )
 from tracker.ops.shape.create import buffer
 from tracker.ops.shape.memory_order import MemoryOrder, is_dense, nontrivial_strides
@@ -294,7 +294,8 @@ def trace_call(
         built = build_function(
             name or function_name(f), run.tracer, inputs, results, run.views, run.container_paths
         )
-    after = PostTraceState(run.sources_now(f), given, own, call, leaves, promoted)
+    now = with_captured_state(given, own, run.sources_now(f), promoted)
+    after = PostTraceState(call, leaves, *now)
     distinct = distinct_objects(call) if captured.names.tests_identity else ()
     traced.trace = Trace(
         function=built.function,
@@ -422,15 +423,10 @@ class _TracingRun:
         self, snapshot: StateSnapshot, outputs: list[Any], result: Any, with_views: bool
     ) -> None:
         """Find writes, views of arguments, and their values, while the tracer is active."""
-        found = find_state_writes(
-            self.signature,
-            self.inputs,
-            self.captured,
-            snapshot,
-            self.containers,
-            self.container_paths,
-            result,
-        )
+        paths = self.container_paths
+        found = StateDiff(
+            self.signature, self.inputs, self.captured, snapshot, self.containers, paths
+        ).find_writes(result)
         self.state_writes, self.swap.keeps_views = found, found is None
         results = [*outputs, *(found.leaves if found else ())]
         if with_views:
