@@ -25,6 +25,7 @@ from tracker.jit.llvm import disk_cache, engine
 from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime.cpython_layout import DIMS, NDIM, TABLE, TYPE, TYPE_FLAGS
+from tracker.support.array_copies import data_address
 
 _WORD_BITS = 64
 _MULTIPLIER = (
@@ -71,7 +72,7 @@ class DispatchTable:
         self.free = 1 << bits
         self._words = np.full(1 + self.free, otherwise, np.uint64)
         self._words[0] = self.shift
-        self.address = int(self._words.__array_interface__["data"][0])
+        self.address = data_address(self._words)
 
     def insert(self, key: int, address: int) -> int:
         """Enter an address; returns the address that was tried first before."""

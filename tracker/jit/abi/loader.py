@@ -38,6 +38,7 @@ from tracker.jit.runtime.c_symbols import (
 )
 from tracker.jit.runtime.lru_clock import CLOCK
 from tracker.support import errstate
+from tracker.support.array_copies import data_address
 from tracker.support.structs import record
 
 _DECLARED_NAME = re.compile(r"\n(?:declare|define) [^@\n]*@(Py\w+)\(")
@@ -135,7 +136,7 @@ def prepare_entry(
     tags = [check.tag for check in objects.class_checks]
     bound.update((f"tag.{n}", ctypes.addressof(tag)) for n, tag in enumerate(tags))
     versions = make_buffer(bytes(8 * objects.dict_versions))
-    first = _buffer_address(versions)
+    first = data_address(versions)
     bound.update((f"version.{n}", first + 8 * n) for n in range(objects.dict_versions))
     bound.update((f"alloc.{n}", scalar_allocator(cls)) for n, cls in enumerate(objects.allocators))
     makers = [address_of(entry_writer.ARRAY_CONSTRUCTORS[kind]) for kind in objects.constructors]
@@ -159,11 +160,7 @@ def make_buffer(data: bytes) -> Any:
 
 def buffer_addresses(buffers: Mapping[str, Any]) -> dict[str, int]:
     """The addresses of a text's tables."""
-    return {name: _buffer_address(buffer) for name, buffer in buffers.items()}
-
-
-def _buffer_address(buffer: Any) -> int:
-    return int(buffer.__array_interface__["data"][0])
+    return {name: data_address(buffer) for name, buffer in buffers.items()}
 
 
 def _declarations(plan: str, body: str) -> str:
