@@ -325,14 +325,13 @@ class IterationBody:
     def _count_operand(self) -> Any:
         """The trip count, as a number of the iteration of the loop around this one."""
         total: Any = self.counts.const
-        for iteration in self.iteration.tracer.iterations:
+        outer = self.iteration.tracer.iterations
+        for iteration in outer:
             factor = self.counts.factor(iteration.variable)
             total = total + wrap(iteration.number) * factor if factor else total
         if type(total) is not int:
-            self.iteration.tracer.iterations[-1].counts[total._value] = self.counts
-            self.iteration.tracer.iterations[-1].growing.add(
-                total._value
-            )  # the extent of what is stacked
+            outer[-1].counts[total._value] = self.counts
+            outer[-1].growing.add(total._value)  # the extent of what is stacked
         return total
 
     def _drop_unread(self) -> None:

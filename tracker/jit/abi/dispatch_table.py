@@ -28,9 +28,8 @@ from tracker.jit.runtime.cpython_layout import DIMS, NDIM, TABLE, TYPE, TYPE_FLA
 from tracker.support.array_copies import data_address
 
 _WORD_BITS = 64
-_MULTIPLIER = (
-    0x9E3779B97F4A7C15  # odd: the upper bits of a product depend on all bits of the factor
-)
+# Odd: the upper bits of a product depend on all bits of the factor.
+_MULTIPLIER = 0x9E3779B97F4A7C15
 
 
 def signature_hash(signature: Signature) -> int | None:

@@ -71,9 +71,7 @@ def is_function_of_package(x: Any, module: types.ModuleType) -> bool:
 
 def is_absent(x: Any, name: str) -> bool:
     """Whether an object has no such attribute; runs no user code."""
-    if isinstance(
-        class_attribute(type(x), name), types.MemberDescriptorType
-    ):  # a slot, maybe empty
+    if isinstance(class_attribute(type(x), name), types.MemberDescriptorType):  # maybe empty
         return not hasattr(x, name)
     return name not in instance_attributes(x) and not hasattr(type(x), name)
 

@@ -91,9 +91,8 @@ class Specialization:
             return False
         if str(mine.function) != str(other.function):
             return False
-        return all(
-            map(_same_capture, mine.captures, other.captures)
-        )  # the text names captures only
+        # The text only names captures.
+        return all(map(_same_capture, mine.captures, other.captures))
 
 
 def _same_capture(one: Any, other: Any) -> bool:

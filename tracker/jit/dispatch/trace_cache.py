@@ -44,9 +44,8 @@ UNFLATTENABLE = "it is given a structure that contains itself, or is too deep"
 # After so many traces in a row that cannot be kept, or raise, calls run in plain Python.
 MAX_FAILED_TRACES = 3
 _MAX_BACKOFF_POWER = 8  # after duplicate traces, up to 2**8 calls are not traced
-_CALLS_BETWEEN_LOOKS = (
-    8  # for whether optimised code is ready; a look takes as long as a small call
-)
+# For whether optimised code is ready; a look takes as long as a small call.
+_CALLS_BETWEEN_LOOKS = 8
 
 
 @record(frozen=True)
