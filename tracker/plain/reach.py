@@ -35,12 +35,11 @@ from tracker.support.instances import (
     is_library_class,
     is_namespace_class,
 )
-from tracker.support.weakrefs import WeakIdentityDict
+from tracker.support.weakrefs import weak_cache
 
 _MAX_OBJECTS = 10_000  # looked at: frameworks have more
 _MAX_ITEMS = 256  # of a container: a longer one has data
 _CONTAINERS = (list, tuple, dict, set, frozenset)
-_IS_LIBRARY_CLASS: WeakIdentityDict[bool] = WeakIdentityDict()
 
 
 def _known_drop_in(x: Any) -> Any:
@@ -102,12 +101,9 @@ def _itself(x: Any) -> Any:
     return x
 
 
+@weak_cache
 def _is_library_class(cls: type) -> bool:
-    known = _IS_LIBRARY_CLASS.get(cls)
-    if known is None:
-        known = is_library_class(cls) and not is_namespace_class(cls)
-        _IS_LIBRARY_CLASS[cls] = known
-    return known
+    return is_library_class(cls) and not is_namespace_class(cls)
 
 
 def _look_into_function(
