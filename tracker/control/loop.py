@@ -70,33 +70,27 @@ def infer(count: Type, *operands: Type, **params: Any) -> Type:
 
 def evaluate(count: Any, *operands: Any, **params: Any) -> tuple[Any, ...]:
     p = LoopParams(**params)
+    fixed, carried, rows = split_list(operands, p.consts, p.carries)
     with _unmonitored(p.body):
-        return _run(p, count, operands, params)
+        native = run_natively(loop, p.body, int(count), (count, *operands), params)
+        if native is not None:
+            return native
+        types = [atom.type for atom in p.body.outputs[p.carries :]]
+        types += [p.body.outputs[i].type for i in p.keep]
+        stacks = [np.zeros((p.length, *t.shape), t.dtype) for t in types]
+        step = make_stepper(p.body)
+        for i in reversed(range(count)) if p.reverse else range(count):
+            found = [carried[at] for at in p.keep]
+            out = step([*fixed, *carried, *(row[i] for row in rows)])
+            carried = list(out[: p.carries])
+            for stack, y in zip(stacks, [*out[p.carries :], *found], strict=True):
+                stack[i] = y
+    return (*carried, *stacks)
 
 
 def _unmonitored(body: Function) -> AbstractContextManager[None]:
     """A context to run a body in, and its derivatives: most call nothing of the user's."""
     return nullcontext() if body.calls_python else calls_unmonitored()
-
-
-def _run(
-    p: LoopParams, count: Any, operands: tuple[Any, ...], params: dict[str, Any]
-) -> tuple[Any, ...]:
-    fixed, carried, rows = split_list(operands, p.consts, p.carries)
-    native = run_natively(loop, p.body, int(count), (count, *operands), params)
-    if native is not None:
-        return native
-    types = [atom.type for atom in p.body.outputs[p.carries :]]
-    types += [p.body.outputs[i].type for i in p.keep]
-    stacks = [np.zeros((p.length, *t.shape), t.dtype) for t in types]
-    step = make_stepper(p.body)
-    for i in reversed(range(count)) if p.reverse else range(count):
-        found = [carried[at] for at in p.keep]
-        out = step([*fixed, *carried, *(row[i] for row in rows)])
-        carried = list(out[: p.carries])
-        for stack, y in zip(stacks, [*out[p.carries :], *found], strict=True):
-            stack[i] = y
-    return (*carried, *stacks)
 
 
 def record_loop(
