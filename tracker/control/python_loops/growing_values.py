@@ -156,8 +156,7 @@ class GrowingValues:
             raise NotRollable("a part of a slice whose extent moves is read")
         if base not in self.body.dependent:
             return self.read_unwritten(base, value)
-        shape = np.shape(base.aval)
-        subscripts = subscripts_of(value.params["index"], shape)
+        subscripts = subscripts_of(value)
         base = self._written_before(base, subscripts)
         stored = self._stored(base, value, subscripts)
         if stored is not None:
@@ -171,12 +170,11 @@ class GrowingValues:
 
     def read_unwritten(self, base: Value, value: Value) -> Any:
         """Write a read of a part of an array that is the same in all iterations."""
-        shape = np.shape(base.aval)
-        subscripts = subscripts_of(value.params["index"], shape)
+        subscripts = subscripts_of(value)
         whole = bounding_subscripts(subscripts)
         if any(p is not None and p.start.factor(self.body.variable) for p in whole):
             made = self.body.row(base, IterationIndex.of((), whole), part_aval(base.aval, whole))
-        elif is_everything(whole, shape):
+        elif is_everything(whole, np.shape(base.aval)):
             made = base
         else:
             made = read_affine(wrap(base), whole)._value
@@ -186,8 +184,7 @@ class GrowingValues:
         """The oldest version of an array in this iteration that is the same at these subscripts:
         versions that nothing else reads are made in the memory of the array."""
         while base.op is put and base in self.body.made:
-            written = subscripts_of(base.params["index"], np.shape(base.aval))
-            if not are_apart(written, subscripts):
+            if not are_apart(subscripts_of(base), subscripts):
                 break
             base = base.operands[0]
         return base
@@ -196,9 +193,8 @@ class GrowingValues:
         """What this iteration has written last, if it is what is read."""
         if base.op is not put or base not in self.body.made:
             return None
-        shape = np.shape(base.aval)
         part = base.operands[1]
-        if type(part) is not Value or subscripts_of(base.params["index"], shape) != subscripts:
+        if type(part) is not Value or subscripts_of(base) != subscripts:
             return None
         spans = spans_of(subscripts)
         if any(spans) and self.spans_of(part) != spans:
@@ -265,13 +261,12 @@ class GrowingValues:
     def write_part(self, value: Value) -> Value:
         """Write a write at subscripts that move with this loop, or grow."""
         base, part = value.operands
-        shape = np.shape(base.aval)
         if base in self.spans:
             raise NotRollable("a part of a slice whose extent moves is written")
         if rewrites_itself(value):
             same: Value = self.body.read(base)
             return same
-        subscripts = subscripts_of(value.params["index"], shape)
+        subscripts = subscripts_of(value)
         whole = bounding_subscripts(subscripts)
         array = self.body.read(self._before_same(base, subscripts))
         spans = spans_of(subscripts)
@@ -282,12 +277,9 @@ class GrowingValues:
 
     def _before_same(self, base: Value, subscripts: Subscripts) -> Value:
         """What an array was before this iteration wrote where it writes again."""
-        while base.op is put and base in self.body.made:
-            shape = np.shape(base.aval)
-            grows = any(spans_of(subscripts))
-            if grows or subscripts_of(base.params["index"], shape) != subscripts:
-                break
-            base = base.operands[0]
+        if not any(spans_of(subscripts)):
+            while base.op is put and base in self.body.made and subscripts_of(base) == subscripts:
+                base = base.operands[0]
         return base
 
     def merged(self, spans: Spans, value: Value, old: Value) -> Value:
@@ -440,9 +432,8 @@ class GrowingValues:
         if not (self._is_part_of_matrix(row, 1) and self._is_part_of_matrix(part, 2)):
             return None
         lines, matrix = row.operands[0], part.operands[0]
-        own = [*filter(None, subscripts_of(row.params["index"], lines.aval.shape))]
-        rectangle = bounding_subscripts(subscripts_of(part.params["index"], matrix.aval.shape))
-        subscripts = [*filter(None, rectangle)]
+        own = [*filter(None, subscripts_of(row))]
+        subscripts = [*filter(None, bounding_subscripts(subscripts_of(part)))]
         moving = [axis for axis, p in enumerate(own) if p.start.factor(self.body.variable)]
         span = self.spans[part][1 - inner]
         if len(moving) != 1 or own[moving[0]].width is not None or span is None:
@@ -531,8 +522,9 @@ def rewrites_itself(value: Value) -> bool:
     if type(part) is not Value:
         return False
     is_read = part.op is getitem and part.operands[0] is base
-    return (is_read and _has_same_subscripts(part, value)) or (
-        base.op is put and base.operands[1] is part and _has_same_subscripts(base, value)
+    is_written = base.op is put and base.operands[1] is part
+    return (is_read and subscripts_of(part) == subscripts_of(value)) or (
+        is_written and subscripts_of(base) == subscripts_of(value)
     )
 
 
@@ -547,15 +539,9 @@ def _update(value: Value) -> tuple[Any, Any] | None:
     pairs = (part.operands, part.operands[::-1])
     for read, term in pairs if part.op is add else pairs[:1]:
         is_read = type(read) is Value and read.op is getitem and read.operands[0] is base
-        if is_read and _has_same_subscripts(read, value):
+        if is_read and subscripts_of(read) == subscripts_of(value):
             return part.op, term
     return None
-
-
-def _has_same_subscripts(a: Value, b: Value) -> bool:
-    """Whether two reads or writes of versions of an array are at the same subscripts."""
-    x, y = [subscripts_of(each.params["index"], np.shape(each.operands[0].aval)) for each in (a, b)]
-    return x == y
 
 
 def _aval(x: Any) -> Any:

@@ -47,7 +47,7 @@ class _Access:
     def __init__(self, value: Value) -> None:
         self.value = value
         self.writes = value.op is put
-        self.subscripts = subscripts_of(value.params["index"], np.shape(value.operands[0].aval))
+        self.subscripts = subscripts_of(value)
 
     def is_apart(self, subscripts: Subscripts, variable: LoopVariable) -> bool:
         """Whether an access never touches others at these subscripts, in whatever iterations."""
