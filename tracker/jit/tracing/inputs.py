@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from tracker import tree
 from tracker.errors import UnsupportedError, message
 from tracker.jit.guards.captured_leaves import captured_leaves
-from tracker.jit.guards.constants import ConstantKey, StructuralKey
 from tracker.jit.guards.signature import (
     AliasLeaf,
     ArrayFlags,
@@ -89,15 +89,6 @@ class PendingEffects:
             write.array[...] = data
 
 
-def is_traced_input(x: Any) -> bool:
-    """Whether a leaf of the arguments is traced (numbers and numeric arrays) or a constant."""
-    if isinstance(x, np.ndarray):
-        return x.dtype.kind in "biufc"
-    if type(x) is int:
-        return -(2**63) <= x < 2**63
-    return isinstance(x, (bool, float, complex, np.bool_, np.number))
-
-
 class TracedInputs:
     """The traced leaves of a call.
 
@@ -121,7 +112,8 @@ class TracedInputs:
         self.random_sources = [*self.generators, *(x for x in leaves if is_python_random(x))]
         recorders = {id(x): recording_generator(x) for x in self.generators}
         for number, (x, spec) in enumerate(zip(leaves[:argument_count], call.leaves, strict=False)):
-            if is_traced_input(x) and not isinstance(spec, (ConstantKey, StructuralKey)):
+            is_odd = isinstance(spec, UnsupportedLeaf) and type(x) is not int
+            if isinstance(spec, (ArrayLeaf, ScalarLeaf)) or (is_odd and tree.is_numeric(x)):
                 value = _copied_leaf(x, scheduler)
                 self.argument_numbers.append(number)
                 self.values.append(value)
