@@ -1,6 +1,6 @@
 """Call entries in memory: verify struct layouts, bind names to addresses, compile and load.
 
-`compile_entry` is `prepare_entry` (the text and its symbols), compiling, and `NativeEntry`.
+Start at `prepare_entry` (the text and its symbols), then `compile_entry`.
 
 Invariants: the layouts that texts rely on are compared with live objects when this file is
 imported; an entry keeps alive every object that its code names, except weakly held ones, whose
@@ -92,26 +92,10 @@ class PreparedEntry:
     key: int | None
 
 
-def compile_entry(
-    plan: str,
-    signature: Signature,
-    outputs: Outputs,
-    captures: Sequence[np.ndarray[Any, Any]] = (),
-    *,
-    symbols: Mapping[str, int] | None = None,
-    kept_alive: Sequence[Any] = (),
-    traits: PlanTraits = DEFAULT_TRAITS,
-    level: int = engine.OPTIMISED,
-) -> NativeEntry:
-    """A native entry around `plan`, IR text that defines `internal i64 @plan(ptr)`.
-
-    `kept_alive` are the objects behind the addresses in `symbols`.
-    """
-    prepared = prepare_entry(plan, signature, outputs, captures, symbols=symbols, traits=traits)
+def compile_entry(prepared: PreparedEntry, level: int = engine.OPTIMISED) -> NativeEntry:
+    """A native entry."""
     module = disk_cache.compile_or_load(prepared.text, level=level, symbols=prepared.symbols)
-    entry = NativeEntry(prepared, module)
-    entry.kept_alive += tuple(kept_alive)
-    return entry
+    return NativeEntry(prepared, module)
 
 
 def prepare_entry(
@@ -121,9 +105,14 @@ def prepare_entry(
     captures: Sequence[np.ndarray[Any, Any]] = (),
     *,
     symbols: Mapping[str, int] | None = None,
+    kept_alive: Sequence[Any] = (),
     traits: PlanTraits = DEFAULT_TRAITS,
 ) -> PreparedEntry:
-    """The complete text (equal for equal calls in any process: a cache key) and its symbols."""
+    """An entry around `plan`, IR text that defines `internal i64 @plan(ptr)`: its complete text
+    (equal for equal calls in any process: a cache key) and its symbols.
+
+    `kept_alive` are the objects behind the addresses in `symbols`.
+    """
     objects = entry_writer.ObjectSymbols()
     body = entry_text(signature, outputs, captures, objects, traits)
     text, tables = lift_to_buffers(f"{_declarations(plan, body)}\n{body}\n{plan}")
@@ -142,7 +131,7 @@ def prepare_entry(
     makers = [address_of(entry_writer.ARRAY_CONSTRUCTORS[kind]) for kind in objects.constructors]
     bound.update((f"maker.{n}", address) for n, address in enumerate(makers))
     bound["clock"] = CLOCK.address
-    keep = (*objects.kept_alive, *cells, versions, *tables.values())
+    keep = (*kept_alive, *objects.kept_alive, *cells, versions, *tables.values())
     return PreparedEntry(text, bound, keep, dispatch_table.signature_hash(signature))
 
 
