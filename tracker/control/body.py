@@ -41,7 +41,7 @@ body_counter = itertools.count(1)
 
 @record()
 class TracedBody:
-    """A body's function, and the outer values that are its first operands."""
+    """A body's function, and its first operands: outer values, and constants of all steps."""
 
     function: Function
     hoisted: list[Any]
@@ -52,10 +52,16 @@ class TracedBody:
         return [atom.type for atom in self.function.outputs]
 
 
-def trace_body(name: str, body: Callable[..., Sequence[Any]], samples: Sequence[Any]) -> TracedBody:
-    """Trace `body`, a function from and to flat lists of numbers and arrays, at these samples."""
+def trace_body(
+    name: str,
+    body: Callable[..., Sequence[Any]],
+    samples: Sequence[Any],
+    consts: Sequence[Any] = (),
+) -> TracedBody:
+    """Trace `body`, a function from and to flat lists of numbers and arrays, at these samples;
+    `consts` are what it is given before these."""
     epoch = new_epoch()
-    values = [leaf(data_of(sample)) for sample in samples]
+    values = [leaf(data_of(sample)) for sample in (*consts, *samples)]
     outer = current_tracer()
     tracer = Tracer(
         epoch,
@@ -72,7 +78,9 @@ def trace_body(name: str, body: Callable[..., Sequence[Any]], samples: Sequence[
     if outer is not None:
         inner, made = tracer.recording, (value for value, *_ in tracer.recording.equations)
         outer.recording.inner_values.update(inner.inner_values, values, made)
-    return BodyBuilder(tracer, values).build(name, outputs)
+    traced = BodyBuilder(tracer, values).build(name, outputs)
+    traced.hoisted += consts
+    return traced
 
 
 @contextmanager

@@ -17,6 +17,7 @@ import numpy as np
 from tracker.autodiff.forward import forward_sweep
 from tracker.autodiff.reverse import Times
 from tracker.control.body import (
+    TracedBody,
     as_tangent_of,
     is_active,
     needs_integer_derivatives,
@@ -94,9 +95,8 @@ def _unmonitored(body: Function) -> AbstractContextManager[None]:
 
 
 def record_loop(
-    body: Function,
+    body: TracedBody,
     count: Any,
-    consts: Sequence[Any],
     carries: Sequence[Any],
     rows: Sequence[Any],
     length: int,
@@ -105,20 +105,20 @@ def record_loop(
 ) -> list[Any]:
     """Record a loop, which also saves what its pullback reads; returns carries, ys, and the stacks
     of the carries in `keep`."""
-    ys = len(body.outputs)
-    saving, undone = with_overwritten(body, len(consts), len(carries))
-    read = carries_read_by_pullback(body, len(consts), len(carries))
+    sizes = len(body.hoisted), len(carries)
+    saving, undone = with_overwritten(body.function, *sizes)
+    read = carries_read_by_pullback(body.function, *sizes)
     params = {
         "body": saving,
-        "consts": len(consts),
+        "consts": len(body.hoisted),
         "carries": len(carries),
         "length": length,
         "reverse": reverse,
         "keep": (*keep, *(at for at in read if at not in keep and at not in undone)),
     }
-    made = unbundle(apply(loop, (count, *consts, *carries, *rows), params))
+    made = unbundle(apply(loop, (count, *body.hoisted, *carries, *rows), params))
     after = len(saving.outputs)
-    return [*made[:ys], *made[after : after + len(keep)]]
+    return [*made[: len(body.types)], *made[after : after + len(keep)]]
 
 
 # Reverse ------------------------------------------------------------------------------------------
@@ -207,12 +207,12 @@ def _jvp(ts: Sequence[Any], y: Any, xs: Sequence[Any], times: Times, **params: A
     traced = trace_body(
         "push",
         dual_body(p.body, (consts, carries, rows), p.carries, times, integers),
-        [*consts, *t_consts, *carries, *t_carries, *elements],
+        [*carries, *t_carries, *elements],
+        [*consts, *t_consts],
     )
     made = record_loop(
-        traced.function,
+        traced,
         count,
-        [*traced.hoisted, *consts, *t_consts],
         [*carries, *t_carries],
         [*rows, *t_rows],
         p.length,

@@ -257,21 +257,20 @@ class ReverseLoop:
         per_step = [*self.saved_carries, *self.logged.values(), *run.rows, *self.row_cotangents]
         last = [each.last for each in run.undone.values()]
         samples = [
-            *run.consts,
             *self.carry_cotangents,
             *self.const_sums,
             *last,
             *map(self._sample, per_step),
         ]
         with np.errstate(all="ignore"):  # the loop itself warns at the steps that it runs
-            traced = trace_body("back", self.step, samples)
-        before = len(traced.hoisted) + len(run.consts) + len(self.carry_cotangents)
+            traced = trace_body("back", self.step, samples, run.consts)
+        before = len(traced.hoisted) + len(self.carry_cotangents)
         summed = [pairs is None for pairs in self.factors]
         unused = [before + at for at, is_summed in enumerate(summed) if not is_summed]
+        traced.function = _drop_inputs(traced.function, unused)
         made = self.record_loop(
-            _drop_inputs(traced.function, unused),
+            traced,
             run.count,
-            [*traced.hoisted, *run.consts],
             [*self.carry_cotangents, *compress(self.const_sums, summed), *last],
             per_step,
             run.length,

@@ -263,15 +263,7 @@ def _restore_loop(
         return [restore(x, write.writes, given, loop)[-1]]
 
     traced = trace_body("undo", step, [array, *map(sample_of_none, stacks)])
-    found = loop(
-        traced.function,
-        value(write.count),
-        traced.hoisted,
-        [array],
-        stacks,
-        write.length,
-        not write.reverse,
-    )
+    found = loop(traced, value(write.count), [array], stacks, write.length, not write.reverse)
     return found[0]
 
 

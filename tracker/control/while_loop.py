@@ -139,10 +139,8 @@ def _jvp(ts: Sequence[Any], y: Any, xs: Sequence[Any], times: Times, **params: A
         return replay(p.cond, [*fixed, *values])
 
     carries = [*carried, *duals[1]]
-    traced_cond = trace_body("holds", holds, [*of_cond, *carries])
-    traced_step = trace_body("push", step, [*of_body, *duals[0], *carries])
-    traced_cond.hoisted += of_cond
-    traced_step.hoisted += [*of_body, *duals[0]]
+    traced_cond = trace_body("holds", holds, carries, of_cond)
+    traced_step = trace_body("push", step, carries, [*of_body, *duals[0]])
     made = apply(while_, *_operands_and_params(traced_cond, traced_step, carries, p.capacity))
     marks = [is_active(x, integers) for x in carried]
     _, ends, _, _, stacks = split_list(unbundle(made), n, sum(marks), 1, n)

@@ -360,15 +360,8 @@ class IterationBody:
         builder = _IterationBodyBuilder(tracer, [*self.inputs, *self.row_inputs], self.positions)
         body = builder.build("iteration", [*self.ends, *self.outputs])
         carries = len(self.inputs)
-        found = record_loop(
-            body.function,
-            self._count_operand(),
-            body.hoisted,
-            self.starts,
-            self.rows,
-            self.count,
-            False,
-        )
+        count = self._count_operand()
+        found = record_loop(body, count, self.starts, self.rows, self.count, False)
 
         def result(of: Value | int) -> Any:
             return found[self.inputs.index(of) if isinstance(of, Value) else carries + of]
