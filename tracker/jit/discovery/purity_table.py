@@ -13,7 +13,7 @@ import functools
 import importlib
 import inspect
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
@@ -147,8 +147,8 @@ class VouchedCallables:
         self._modules = tuple(x.__name__ for x in self._vouched if isinstance(x, types.ModuleType))
 
     def __reduce__(self) -> Any:
-        names = [x.__name__ for x in self._vouched if isinstance(x, types.ModuleType)]
-        return _vouched, (names, [x for x in self._vouched if not isinstance(x, types.ModuleType)])
+        others = [x for x in self._vouched if not isinstance(x, types.ModuleType)]
+        return _vouched, (self._modules, others)
 
     def covers(self, x: Any) -> bool:
         """Whether an object is one of these, or an instance or member of one."""
@@ -218,7 +218,7 @@ def _wrapped(x: Any, name: str) -> Any:
     return held if callable(held) or name == "_jitted" else None
 
 
-def _vouched(modules: list[str], others: list[Any]) -> VouchedCallables:
+def _vouched(modules: Sequence[str], others: list[Any]) -> VouchedCallables:
     """What pickle makes, which cannot hold modules."""
     return VouchedCallables([*map(importlib.import_module, modules), *others])
 

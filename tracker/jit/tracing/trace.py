@@ -235,7 +235,7 @@ class GuardFailed(Exception):
 def trace_call(
     f: Callable[..., Any],
     args: Sequence[Any],
-    kwargs: Mapping[str, Any] | None = None,
+    kwargs: Mapping[str, Any],
     static: frozenset[int | str] = frozenset(),
     name: str = "",
     *,
@@ -257,7 +257,6 @@ def trace_call(
     is_lazy         whether large arrays may be computed later
     differentiated  the positional arguments with respect to which `f` differentiates
     """
-    kwargs = kwargs or {}
     prepare_exchange(f, args, kwargs)
     given, own = signature_of(args, kwargs, static, differentiated)
     if captured is None:
