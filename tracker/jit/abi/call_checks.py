@@ -33,7 +33,21 @@ from tracker.jit.guards.signature import (
     ViewOut,
     no_alias_pairs,
 )
-from tracker.jit.guards.source import MISSING, Source, child_path, source_children
+from tracker.jit.guards.source import (
+    MISSING,
+    AttributeSource,
+    CellSource,
+    ClassGuardSource,
+    FunctionSource,
+    ItemSource,
+    NamespaceSource,
+    ShadowSource,
+    Source,
+    TokenSource,
+    TypeSource,
+    child_path,
+    source_children,
+)
 from tracker.jit.runtime.cpython_layout import (
     ALIGNED,
     CELL_CONTENTS,
@@ -143,7 +157,7 @@ class ArgumentChecks:
 
     def _check_source(self, source: Source, structure: Structure, node: SignaturePath) -> None:
         w = self.w
-        if source.kind == "names":
+        if isinstance(source, NamespaceSource):
             self._check_dict_items(source)
             return
         x, is_owned = self._read_source(source)
@@ -176,28 +190,28 @@ class ArgumentChecks:
         if source in self._target_keys:
             self._own(holder)
             self.targets[source] = holder
-        if source.kind == "cell":
+        if isinstance(source, CellSource):
             return w.load("ptr", holder, CELL_CONTENTS), False
-        if source.kind == "item":
+        if isinstance(source, ItemSource):
             name = w.objects.name(source.name)
             return w.let(f"call ptr @PyDict_GetItem(ptr {holder}, ptr {name})"), False
-        if source.kind == "slot":
+        if isinstance(source, FunctionSource):
             return w.load("ptr", holder, FUNCTION_FIELDS[source.name]), False
-        if source.kind == "class":
+        if isinstance(source, TypeSource):
             return w.load("ptr", holder, TYPE), False
-        if source.kind == "own":
+        if isinstance(source, ShadowSource):
             for found in self._read_fields(holder, source.name):
                 w.check(w.equal("ptr", found, "null"))
             return "null", False
-        if source.kind == "lent":
+        if isinstance(source, ClassGuardSource):
             return holder, False
         if source in self._fields.get(source.holder, ()):
             self._own_fields(holder, self._fields.pop(source.holder))
         if source in self._field_values:
             return self._field_values[source], True
-        if source.kind == "token":
+        if isinstance(source, TokenSource):
             found = w.let(f"call ptr @PyObject_Vectorcall(ptr {holder}, ptr null, i64 0, ptr null)")
-        elif source.kind == "attribute":
+        elif isinstance(source, AttributeSource):
             name = w.objects.name(source.name)
             found = w.let(f"call ptr @native.attribute(ptr {holder}, ptr {name})")
         else:
