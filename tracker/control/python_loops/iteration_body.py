@@ -157,20 +157,18 @@ class IterationBody:
     def run(self) -> tuple[list[Any], dict[Value, Any]]:
         """Record the loop; returns the tracked values that the carries have after it, and the
         stacks of what is appended."""
-        carried_arrays = {
-            c.start for c in self.iteration.carries if type(c.start.aval) is np.ndarray
-        }
         arrays = {
             c.start: MovingArray(self, c.start, c.end)
             for c in self.iteration.carries
-            if c.start in carried_arrays
+            if type(c.start.aval) is np.ndarray
         }
         moving = {start: array for start, array in arrays.items() if not array.is_whole}
         version_of = {version: a for a in moving.values() for version in a.versions}
-        for carry in self.iteration.carries:
-            if carry.start not in moving:
-                self.substitutes[carry.start] = self.carry_input(carry.origin, carry.start.aval)
-        self.carried_versions = {v for c in carried_arrays - set(moving) for v in self._versions(c)}
+        whole = [c for c in self.iteration.carries if c.start not in moving]
+        for carry in whole:
+            self.substitutes[carry.start] = self.carry_input(carry.origin, carry.start.aval)
+            if carry.start in arrays:
+                self.carried_versions |= self._versions(carry.start)
         for array in moving.values():
             array.enter()
         for value, code, line in self.needed:
@@ -184,10 +182,8 @@ class IterationBody:
                 version_of[base].access(value)
             else:
                 self.substitutes[value] = self._written(value)
-        whole = [c for c in self.iteration.carries if c.start not in moving]
-        ends = {c.start: self.read(c.end) for c in whole}
         for carry in whole:
-            self.end_carry(self.substitutes[carry.start], ends[carry.start])
+            self.end_carry(self.substitutes[carry.start], self.read(carry.end))
         for array in moving.values():
             array.leave()
         stacked = {

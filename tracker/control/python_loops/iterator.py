@@ -396,8 +396,7 @@ class _IterationCarries:
         self.names: list[str] = []
         self.handles: list[Tracked] = []
         self.kept: dict[str, Any] = {}  # names that go on with what they had
-        self.of_names: list[Carry] = []
-        self.of_handles: list[Carry] = []
+        self.all: list[Carry] = []  # of names, then of handles
         self.run = run
         handles = {id(x) for x, _ in run.state.handles.values()}
         for name, before in run.names.items():
@@ -415,17 +414,13 @@ class _IterationCarries:
             start = run.starts[name]
             origin = run.originals.get(name, before)
             given = wrap(start) if type(origin) is Tracked else origin
-            self.of_names.append(_carry(start, end, given))
+            self.all.append(_carry(start, end, given))
         for handle, value in run.state.written():
             if getattr(handle, "_view", None) is not None:
                 raise NotRollable("a view is written, or what it shows")
             self.handles.append(handle)
-            self.of_handles.append(_carry(value, handle._value, wrap(value)))
+            self.all.append(_carry(value, handle._value, wrap(value)))
         self._refuse_shared(run, names)
-
-    @property
-    def all(self) -> list[Carry]:
-        return [*self.of_names, *self.of_handles]
 
     def _refuse_shared(self, run: _SymbolicRun, names: dict[str, Any]) -> None:
         """Refuse where one value may stand for two things, of which an iteration changes one."""
