@@ -228,12 +228,8 @@ class _Finder:
                 return True
             if x in _NUMPY or x in NUMPY:
                 self.found.may_grow &= x in _NUMPY_OF_GROWING
-            if x in _NUMPY:
-                return True
-            if x in NUMPY:
-                return getattr(x, "__name__", "") not in _WRITING and "random" not in str(
-                    getattr(x, "__module__", "")
-                )
+                name, module = getattr(x, "__name__", ""), str(getattr(x, "__module__", ""))
+                return x in _NUMPY or (name not in _WRITING and "random" not in module)
         except TypeError:
             return False
         if type(x) is types.BuiltinFunctionType:
