@@ -84,8 +84,8 @@ class StateSnapshot:
 
     def __init__(self, sources: Iterable[Source], arrays: bool = False) -> None:
         self.entries = [(source, source.read(), source.is_on_holder) for source in sources]
-        self.containers: dict[int, tuple[Any, _Parts]] = {}
-        self.container_paths: dict[int, tuple[int, tuple[int, ...]]] = {}  # number of the source
+        # By id: a container, its contents, and the number of its source with the path from there.
+        self.containers: dict[int, tuple[Any, _Parts, tuple[int, tuple[int, ...]]]] = {}
         self.arrays: list[tuple[Any, Any]] | None = [] if arrays else None
         for at, (_, x, _) in enumerate(self.entries):
             self._add_containers(x, (at, ()))
@@ -97,8 +97,7 @@ class StateSnapshot:
         if type(x) is np.ndarray and self.arrays is not None:
             self.arrays.append((x, copy_with_layout(x)))
         elif parts is not None:
-            self.containers[id(x)] = x, parts
-            self.container_paths[id(x)] = way
+            self.containers[id(x)] = x, parts, way
             for at, child in enumerate(parts[1]):
                 self._add_containers(child, child_path(way, at))
 
@@ -108,17 +107,16 @@ class StateSnapshot:
 
     @functools.cached_property
     def _ids(self) -> set[int]:
-        inside = (child for _, (_, children) in self.containers.values() for child in children)
+        inside = (child for _, (_, children), _ in self.containers.values() for child in children)
         at = ((source.holder.value, was) for source, was, _ in self.entries)
         return set(map(id, (*inside, *itertools.chain.from_iterable(at))))
 
     @property
     def has_changed(self) -> bool:
         """Whether a source or container differs now."""
-        inside = self.containers.values()
         found = ((source.read(), was) for source, was, _ in self.entries if not source.is_read_only)
         return not all(_is_unchanged(now, was) for now, was in found) or not all(
-            same_contents(source_children(x, True), parts) for x, parts in inside
+            same_contents(source_children(x, True), was) for x, was, _ in self.containers.values()
         )
 
     def restore(self) -> None:
@@ -129,7 +127,7 @@ class StateSnapshot:
         for source, was, own in self.entries:
             if not source.is_read_only and not _is_unchanged(source.read(), was):
                 source.write(was, own)
-        for x, (names, children) in self.containers.values():
+        for x, (names, children), _ in self.containers.values():
             if same_contents(source_children(x, True), (names, children)):
                 continue
             if isinstance(x, (list, deque)):
@@ -179,12 +177,8 @@ def container_paths(
     """The path in the signature of each container that the function was given or found at a source,
     by id, if the signature flattens it."""
     first = call.first_source
-    found = [
-        (snapshot.containers[key][0], (first + at, path))
-        for key, (at, path) in snapshot.container_paths.items()
-    ]
-    given = zip(containers.pairs, containers.paths, strict=True)
-    found += [(copy, path) for (_, copy, _), path in given]
+    found = [(x, (first + at, path)) for x, _, (at, path) in snapshot.containers.values()]
+    found += [(copy, path) for _, copy, _, path in containers.pairs]
     return {id(x): path for x, path in found if structure_at(call, path).cls is type(x)}
 
 
@@ -245,11 +239,11 @@ class StateDiff:
         self.escaping_ids.update(map(id, _containers_in(result)))
         pairs, snapshot = self.containers.pairs, self.snapshot
         # where the function has seen another container than that among its arguments
-        is_captured = any(id(original) in snapshot.containers for original, _, _ in pairs)
+        is_captured = any(id(original) in snapshot.containers for original, *_ in pairs)
         try:
             for number, entry in enumerate(snapshot.entries, self.call.first_source):
                 self._compare_source(*entry, number)
-            for (_, copy, was), path in zip(pairs, self.containers.paths, strict=True):
+            for _, copy, was, path in pairs:
                 now = tree.children_or_attributes(untrack_keys(copy))
                 self._compare_container(copy, was, now, path)
             self._check_views(tree.leaves(result))
