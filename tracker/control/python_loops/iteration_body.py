@@ -81,7 +81,8 @@ class IterationBody:
 
     substitutes  the values of the iteration -> those of the body
     equations    of the body, with their positions in the recording
-    inputs       carried values, and `rows` with one element per iteration
+    starts       carried inputs, with what they are before the first iteration; `ends`: in the next
+    rows         inputs with one element per iteration, with the stacks of these
     """
 
     def __init__(self, iteration: Iteration, counts: Affine) -> None:
@@ -92,12 +93,9 @@ class IterationBody:
         self.positions: list[int] = []
         self.carried_versions: set[Value] = set()
         self.at = (0, None, 0)  # position, code and line of the equation that is written
-        self.starts: list[Any] = []
-        self.inputs: list[Value] = []
-        self.ends: list[Any] = []
-        self.rows: list[Any] = []
-        self.row_inputs: list[Value] = []
-        self.stacks: dict[Value, Any] = {}  # of the row inputs that are numbers
+        self.starts: dict[Value, Any] = {}
+        self.ends: dict[Value, Any] = {}
+        self.rows: dict[Value, Any] = {}
         self.outputs: list[Any] = []
         self.known_rows: dict[Any, Value] = {}
         self.symbols = {symbol.value: symbol for symbol in iteration.symbols}
@@ -249,7 +247,9 @@ class IterationBody:
     def _is_stackable(self, value: Value, operands: tuple[Any, ...]) -> bool:
         """Whether a number is computed from rows and what all iterations have alone: it can be
         computed for all iterations at once, before the loop."""
-        is_row = [type(o) is Value and o in self.stacks for o in operands]
+        is_row = [
+            type(o) is Value and o in self.rows and isinstance(o.aval, np.generic) for o in operands
+        ]
         others = [
             (o.aval if type(o) is Value else o, given)
             for o, given, row in zip(operands, value.operands, is_row, strict=True)
@@ -264,7 +264,7 @@ class IterationBody:
         )
 
     def _stacked(self, value: Value, operands: tuple[Any, ...]) -> Value:
-        stacks = [self.stacks.get(o, wrap(o)) if type(o) is Value else o for o in operands]
+        stacks = [self.rows.get(o, wrap(o)) if type(o) is Value else o for o in operands]
         return self.row_input(apply(value.op, tuple(stacks)), value.aval)
 
     def read(self, operand: Any) -> Any:
@@ -285,16 +285,14 @@ class IterationBody:
     def carry_input(self, start: Any, aval: Any) -> Value:
         """An input that is carried, with what it is before the first iteration."""
         made = Value(aval, None, (), NO_PARAMS)
-        self.inputs.append(made)
-        self.starts.append(start)
-        self.ends.append(None)
+        self.starts[made] = start
         return made
 
     def end_carry(self, carried: Value, end: Any) -> None:
         """Say what a carried input is in the next iteration."""
         if _type(end) != _type(carried):
             raise NotRollable("what is carried changes its type")
-        self.ends[self.inputs.index(carried)] = end
+        self.ends[carried] = end
 
     def row(self, array: Value, index: IterationIndex, aval: Any) -> Value:
         """An input that is a part of an array which moves."""
@@ -307,10 +305,7 @@ class IterationBody:
 
     def row_input(self, stack: Any, aval: Any) -> Value:
         made = Value(aval, None, (), NO_PARAMS)
-        self.rows.append(stack)
-        self.row_inputs.append(made)
-        if isinstance(aval, np.generic):
-            self.stacks[made] = stack
+        self.rows[made] = stack
         return made
 
     def output(self, value: Any) -> int:
@@ -332,7 +327,7 @@ class IterationBody:
 
     def _drop_unread(self) -> None:
         """Forget equations and rows that nothing reads: others were computed from them."""
-        read = {x for x in (*self.ends, *self.outputs) if type(x) is Value}
+        read = {x for x in (*self.ends.values(), *self.outputs) if type(x) is Value}
         kept: list[int] = []
         for at in reversed(range(len(self.equations))):
             made = self.equations[at][0]
@@ -342,9 +337,7 @@ class IterationBody:
         kept.reverse()
         self.equations = [self.equations[at] for at in kept]
         self.positions = [self.positions[at] for at in kept]
-        rows = [at for at, made in enumerate(self.row_inputs) if made in read]
-        self.row_inputs = [self.row_inputs[at] for at in rows]
-        self.rows = [self.rows[at] for at in rows]
+        self.rows = {made: stack for made, stack in self.rows.items() if made in read}
 
     def _record(self) -> Any:
         """Record the loop; returns a function from a carried input, or the number of an output, to
@@ -353,14 +346,14 @@ class IterationBody:
         tracer = Tracer(1)
         tracer.recording.equations = self.equations
         tracer.recording.plain_arrays = self.iteration.tracer.recording.plain_arrays
-        builder = _IterationBodyBuilder(tracer, [*self.inputs, *self.row_inputs], self.positions)
-        body = builder.build("iteration", [*self.ends, *self.outputs])
-        carries = len(self.inputs)
+        inputs, starts = list(self.starts), list(self.starts.values())
+        builder = _IterationBodyBuilder(tracer, [*inputs, *self.rows], self.positions)
+        body = builder.build("iteration", [*map(self.ends.get, inputs), *self.outputs])
         count = self._count_operand()
-        found = record_loop(body, count, self.starts, self.rows, self.count, False)
+        found = record_loop(body, count, starts, list(self.rows.values()), self.count, False)
 
         def result(of: Value | int) -> Any:
-            return found[self.inputs.index(of) if isinstance(of, Value) else carries + of]
+            return found[inputs.index(of) if isinstance(of, Value) else len(inputs) + of]
 
         return result
 
