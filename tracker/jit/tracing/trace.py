@@ -299,7 +299,7 @@ def trace_call(
     traced.trace = Trace(
         function=built.function,
         signature=call,
-        inputs=inputs.argument_numbers,
+        inputs=list(inputs.argument_values.values()),
         captures=built.arrays,
         owners=built.owners,
         outputs=built.outputs,
@@ -357,7 +357,7 @@ class _TracingRun:
         if captured.impure_reason:
             self.tracer.abort(captured.impure_reason)
         self.shims = BuiltinShims(captured.shimmed_globals, captured.compared_iterables)
-        self.tracer.arguments = frozenset(self.inputs.values)
+        self.tracer.arguments = frozenset(self.inputs.argument_values)
         self.tracer.original_arrays = self.inputs.originals()
         self.tracer.captures = frozenset(self.inputs.captured_values)
         self.caches, self.has_filled_caches = WatchedCaches(captured.lru_caches), False
@@ -433,7 +433,8 @@ class _TracingRun:
             known, leaves = self.swap.plain_values, self.inputs.leaves
             known.by_id.update((k, v.make_view(leaves[v.out.leaf])) for k, v in self.views.items())
         self.swap.plain_values.by_id.update(self.containers.originals)
-        for handle in (*results, *self.inputs.handles):
+        numbers = self.inputs.argument_values.values()
+        for handle in (*results, *map(self.inputs.traced_leaves.__getitem__, numbers)):
             if isinstance(handle, Tracked):
                 value_of(handle)
         self.tracer.release_after_run()
