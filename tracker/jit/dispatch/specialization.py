@@ -400,25 +400,23 @@ def _requires_no_alias(trace: Trace) -> bool:
 def has_overlap(trace: Trace, leaves: Sequence[Any]) -> bool:
     """Whether an array that the function writes to shares memory with another that it reads, or its
     own elements do."""
-    if any(overlaps_itself(leaves[number]) for number in trace.writes):
-        return True
     fixed = [x for x in trace.captures if isinstance(x, np.ndarray)]
     alone = (*trace.writes, *trace.no_alias)
-    beside = any(np.may_share_memory(leaves[number], x) for number in alone for x in fixed)
-    return beside or _shares_memory(alone, trace.signature, leaves)
+    return _have_overlap(trace.writes, alone, trace.signature, leaves) or any(
+        np.may_share_memory(leaves[number], x) for number in alone for x in fixed
+    )
 
 
 def run_has_overlap(run: TracedRun) -> bool:
     """The same for a run that gave no trace."""
-    leaves, writes = run.leaves, run.effects.writes
-    return any(overlaps_itself(leaves[write.leaf_number]) for write in writes) or _shares_memory(
-        run.no_alias, run.signature, leaves
-    )
+    writes = [write.leaf_number for write in run.effects.writes]
+    return _have_overlap(writes, run.no_alias, run.signature, run.leaves)
 
 
-def _shares_memory(no_alias: Iterable[int], call: Signature, leaves: Sequence[Any]) -> bool:
-    """Whether one of these arrays shares memory with another leaf."""
-    return any(
+def _have_overlap(
+    writes: Iterable[int], no_alias: Iterable[int], call: Signature, leaves: Sequence[Any]
+) -> bool:
+    return any(overlaps_itself(leaves[number]) for number in writes) or any(
         number != other and np.may_share_memory(leaves[number], leaves[other])
         for number in no_alias
         for other, leaf in enumerate(call.leaves)
