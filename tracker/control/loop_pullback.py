@@ -173,14 +173,8 @@ class ReverseLoop:
     def step(self, *flat: Any) -> list[Any]:
         """One reverse step: cotangents of carries, sums, cotangents of rows, matmul factors."""
         run = self.run
-        counts = (
-            len(run.consts),
-            len(self.carry_cotangents),
-            len(self.const_sums),
-            len(run.undone),
-            len(self.saved_carries),
-            len(self.logged),
-        )
+        groups = (run.consts, self.carry_cotangents, self.const_sums, run.undone)
+        counts = map(len, (*groups, self.saved_carries, self.logged))
         fixed, cts, totals, after, saved, logged, rest = split_list(flat, *counts)
         elements, arrived = split_list(rest, len(run.rows))
         found = dict(zip(self.logged, logged, strict=True))

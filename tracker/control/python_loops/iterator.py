@@ -349,18 +349,11 @@ class LoopIterator:
 def _marks(tracer: Tracer) -> tuple[int, ...]:
     """How much a tracer has noted of what an iteration of a loop may not do."""
     recording, guards, escapes = tracer.recording, tracer.guards, tracer.escapes
-    return (
-        len(tracer.errors),
-        len(recording.aliases),
-        len(recording.closed_at),
-        len(guards.by_value),
-        len(guards.no_alias),
-        len(escapes.arrays),
-        len(escapes.values),
-        len(guards.alias_queries),
-        len(guards.flag_queries),
-        tracer.drops_history,
+    noted = (
+        *(tracer.errors, recording.aliases, recording.closed_at, escapes.arrays, escapes.values),
+        *(guards.by_value, guards.no_alias, guards.alias_queries, guards.flag_queries),
     )
+    return *map(len, noted), tracer.drops_history
 
 
 def _own_number(x: Any, state: IterationState) -> Any:
