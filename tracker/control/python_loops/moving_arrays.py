@@ -261,16 +261,11 @@ class _Window:
         self.lines: dict[int, Any] = {}
         above = range(self.low, self.high_write)
         for offset in above if self.axis is not None else (0,):
-            first = read_affine(wrap(self.start), self._line_subscripts(offset))
+            first = read_affine(wrap(self.start), self._lines_at(offset))
             self.carried[offset] = self.lines[offset] = self.body.carry_input(first, aval)
         if self.axis is not None:
-            stack = np.moveaxis(
-                read_affine(
-                    wrap(self.start), self._stack_subscripts(self.high_write, self.body.count)
-                ),
-                self._stack_axis,
-                0,
-            )
+            subscripts = self._lines_at(self.high_write, self.body.count, self.step)
+            stack = np.moveaxis(read_affine(wrap(self.start), subscripts), self._stack_axis, 0)
             self.lines[self.high_write] = self.body.row_input(stack, aval)
 
     def line_of(self, access: _Access) -> Subscripts:
@@ -278,17 +273,11 @@ class _Window:
         pairs = enumerate(zip(access.subscripts, self.subscripts, strict=True))
         return tuple([own if axis == self.axis else subscript for axis, (own, subscript) in pairs])
 
-    def _line_subscripts(self, offset: int) -> list[AffineSubscript]:
-        """The subscripts of a line in the first iteration."""
+    def _lines_at(self, offset: int, *count_and_step: int) -> list[AffineSubscript]:
+        """The subscripts of a line in the first iteration, or of so many lines from there on."""
         if self.axis is None:
             return self.subscripts
-        line = AffineSubscript(self.base.plus(Affine(offset * self.step)))
-        return [*self.subscripts[: self.axis], line, *self.subscripts[self.axis + 1 :]]
-
-    def _stack_subscripts(self, offset: int, count: int) -> list[AffineSubscript]:
-        """The subscripts of a line in all iterations."""
-        assert self.axis is not None
-        lines = AffineSubscript(self.base.plus(Affine(offset * self.step)), count, self.step)
+        lines = AffineSubscript(self.base.plus(Affine(offset * self.step)), *count_and_step)
         return [*self.subscripts[: self.axis], lines, *self.subscripts[self.axis + 1 :]]
 
     @property
@@ -346,7 +335,7 @@ class _Window:
         if self.axis is None:
             return write_affine(array, results(self.carried[0]), self.subscripts)
         count, stack = self.body.count, results(self.stacked)
-        subscripts = self._stack_subscripts(self.low_write, count)
+        subscripts = self._lines_at(self.low_write, count, self.step)
         if self.step < 0:
             stack = np.flip(stack, 0)
             lines = subscripts[self.axis]
@@ -354,6 +343,6 @@ class _Window:
             subscripts[self.axis] = AffineSubscript(low, count, -self.step)
         array = write_affine(array, np.moveaxis(stack, 0, self._stack_axis), subscripts)
         for offset in range(self.low_write, self.high_write):
-            line = self._line_subscripts(count + offset)
+            line = self._lines_at(count + offset)
             array = write_affine(array, results(self.carried[offset]), line)
         return array
