@@ -67,14 +67,8 @@ class StateWriteEmitter:
         return f"@PyObject_GenericSetAttr(ptr {target}, ptr {name(attribute)}, ptr {x})"
 
     def _delete(self, update: StateWrite, target: str) -> None:
-        if self._container_class(update) is list:
-            end = update.key + 1
-            self._call_checked(
-                f"@PyList_SetSlice(ptr {target}, i64 {update.key}, i64 {end}, ptr null)"
-            )
-        else:
-            key = self.w.objects.name(update.key)
-            self._call_checked(f"@{self._c_api_prefix(update)}_DelItem(ptr {target}, ptr {key})")
+        key = self.w.objects.name(update.key)
+        self._call_checked(f"@{self._c_api_prefix(update)}_DelItem(ptr {target}, ptr {key})")
 
     def _append_to_deque(self, target: str, x: str) -> None:
         """Append to a deque by its method; `x` is released when the call ends."""

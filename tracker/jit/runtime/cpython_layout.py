@@ -57,7 +57,6 @@ DECLARATIONS = {
     "PyList_Append": "i32 @PyList_Append(ptr, ptr)",
     "PyList_New": "ptr @PyList_New(i64)",
     "PyList_SetItem": "i32 @PyList_SetItem(ptr, i64, ptr)",
-    "PyList_SetSlice": "i32 @PyList_SetSlice(ptr, i64, i64, ptr)",
     "PyLong_AsLongLongAndOverflow": "i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)",
     "PyLong_FromLongLong": "ptr @PyLong_FromLongLong(i64)",
     "PyObject_DelItem": "i32 @PyObject_DelItem(ptr, ptr)",
