@@ -12,14 +12,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from tracker.plain.bindings import (
-    ACTIVE,
-    AttributeBinding,
-    Binding,
-    CellBinding,
-    Exchanged,
-    ItemBindings,
-)
+from tracker.plain.bindings import ACTIVE, AttributeBinding, Binding, Exchanged, ItemBindings
 from tracker.plain.drop_ins import (
     KNOWN,
     ORIGINALS,
@@ -115,10 +108,10 @@ def _look_into_function(
             continue
         drop_in = find(x)
         if drop_in is not x:
-            bindings.append(CellBinding(cell, x, drop_in))
+            bindings.append(AttributeBinding(cell, "cell_contents", x, drop_in))
             todo += [x] if leads_further(x) else []
-        elif id(cell) in ACTIVE:
-            bindings.append(ACTIVE[id(cell)])
+        elif (id(cell), "cell_contents") in ACTIVE:
+            bindings.append(ACTIVE[id(cell), "cell_contents"])
         else:
             todo.append(x)
     for name, given in (("__defaults__", f.__defaults__), ("__kwdefaults__", f.__kwdefaults__)):
