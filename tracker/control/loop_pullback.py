@@ -261,7 +261,8 @@ class ReverseLoop:
         before = len(traced.hoisted) + len(self.carry_cotangents)
         summed = [pairs is None for pairs in self.factors]
         unused = [before + at for at, is_summed in enumerate(summed) if not is_summed]
-        traced.function = _drop_inputs(traced.function, unused)
+        inputs = tuple(v for at, v in enumerate(traced.function.inputs) if at not in unused)
+        traced.function = replace(traced.function, inputs=inputs)
         made = self.record_loop(
             traced,
             run.count,
@@ -309,12 +310,6 @@ def _pullback_ignores_operands(eqn: Eqn) -> bool:
         return True  # excludes ops with a zero partial, which may divide by any operand
     a, b = eqn.operands if eqn.op is multiply or eqn.op is divide else (None, None)
     return isinstance(b, Const) or (eqn.op is multiply and isinstance(a, Const))
-
-
-def _drop_inputs(function: Function, unused: Sequence[int]) -> Function:
-    """The function without inputs that it does not use."""
-    inputs = tuple(v for at, v in enumerate(function.inputs) if at not in unused)
-    return replace(function, inputs=inputs)
 
 
 def _matmul_factors(c: Any, leaf: Value) -> list[tuple[Any, Any]] | None:

@@ -69,7 +69,7 @@ def reachable(
                 is_user = id(space) in NAMESPACES
                 if packages is not None and not is_user:
                     is_user = is_user_namespace(space, packages)
-                _look_into_function(x, todo, bindings, find if is_user else _itself)
+                _look_into_function(x, todo, bindings, find if is_user else lambda y: y)
         elif cls is types.MethodType:
             todo += (x.__self__, x.__func__)
         elif isinstance(x, _CONTAINERS):
@@ -88,10 +88,6 @@ def reachable(
             else:  # functools.lru_cache, `jit`; np.vectorize
                 todo += [own[name] for name in ("__wrapped__", "pyfunc") if name in own]
     return key, code, bindings
-
-
-def _itself(x: Any) -> Any:
-    return x
 
 
 @weak_cache

@@ -164,15 +164,10 @@ def bounding_subscripts(subscripts: Subscripts) -> Subscripts:
     """Subscripts with all positions of any iteration along the axes that grow."""
     return tuple(
         [
-            _all_iterations(subscript) if subscript and subscript.grows else subscript
-            for subscript in subscripts
+            AffineSubscript(Affine(p.start.low), p.end.high - p.start.low) if p and p.grows else p
+            for p in subscripts
         ]
     )
-
-
-def _all_iterations(subscript: AffineSubscript) -> AffineSubscript:
-    low = subscript.start.low
-    return AffineSubscript(Affine(low), subscript.end.high - low)
 
 
 def is_everything(subscripts: Subscripts, shape: tuple[int, ...]) -> bool:

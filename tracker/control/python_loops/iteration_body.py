@@ -241,7 +241,8 @@ class IterationBody:
             raise NotRollable("a small part of an array is written, which would be copied")
         operands = tuple(map(self.read, value.operands))
         if isinstance(value.aval, np.generic) and self._is_stackable(value, operands):
-            return self._stacked(value, operands)
+            stacks = [self.rows.get(o, wrap(o)) if type(o) is Value else o for o in operands]
+            return self.row_input(apply(value.op, tuple(stacks)), value.aval)
         return self.emit(value.op, operands, value.params, value.aval)
 
     def _is_stackable(self, value: Value, operands: tuple[Any, ...]) -> bool:
@@ -262,10 +263,6 @@ class IterationBody:
             and all(type(aval) in _NUMBERS or isinstance(aval, np.generic) for aval, _ in others)
             and not any(type(given) is Value and given in self.dependent for _, given in others)
         )
-
-    def _stacked(self, value: Value, operands: tuple[Any, ...]) -> Value:
-        stacks = [self.rows.get(o, wrap(o)) if type(o) is Value else o for o in operands]
-        return self.row_input(apply(value.op, tuple(stacks)), value.aval)
 
     def read(self, operand: Any) -> Any:
         """What the body reads for an operand of the iteration."""

@@ -32,6 +32,7 @@ from tracker.tape.record import value_of
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 
+# Shims that tell nothing of what a symbolic number really is.
 _SHIMS = [BUILTIN_SHIMS[name] for name in ("isinstance", "range", "zip", "enumerate")]
 _DROP_INS = "tracker.numpy."
 _MAX_OBJECTS = 2000
@@ -221,7 +222,7 @@ class _Finder:
     def _is_pure(self, x: Any) -> bool:
         """Whether calls of an object only compute a result, or change what is compared."""
         x = _original(x)
-        if type(x) is types.ModuleType or is_shim(x):
+        if type(x) is types.ModuleType or any(x is shim for shim in _SHIMS):
             return True
         try:
             if x in _BUILTINS or (isinstance(x, np.ufunc) and x in UFUNCS):
@@ -261,8 +262,3 @@ def _original(x: Any) -> Any:
     if type(x) is types.FunctionType and x.__globals__.get("__name__", "").startswith(_DROP_INS):
         return getattr(x, "__wrapped__", x)
     return x
-
-
-def is_shim(x: Any) -> bool:
-    """Whether a function is a shim that tells nothing of what a symbolic number really is."""
-    return any(x is shim for shim in _SHIMS)

@@ -258,7 +258,8 @@ class LoopIterator:
         iterations = self.tracer.iterations
         del iterations[iterations.index(run.symbolic) :]
         names = frame_locals(frame)
-        constants = ConstantValues(run.iteration, [*_plain_numbers(run)])
+        plain = [name for name, x in run.originals.items() if type(x) is not Tracked]
+        constants = ConstantValues(run.iteration, [run.names[name]._value for name in plain])
         try:
             rolled = self._roll(run, names, constants, frame)
         except Exception:  # what a later iteration raises, the plain loop raises at that iteration
@@ -374,12 +375,6 @@ def _is_shared_array(x: Any, state: IterationState) -> bool:
 
 def _is_number(aval: Any) -> bool:
     return type(aval) in _NUMBERS or isinstance(aval, np.number)
-
-
-def _plain_numbers(run: _SymbolicRun) -> Iterator[Value]:
-    for name, x in run.originals.items():
-        if type(x) is not Tracked:
-            yield run.names[name]._value
 
 
 class _IterationCarries:

@@ -55,10 +55,6 @@ class _Access:
         return any(_ends_before(a, b, variable) or _ends_before(b, a, variable) for a, b in pairs)
 
 
-def _has_one_subscript(group: Sequence[_Access]) -> bool:
-    return all(a.subscripts == group[0].subscripts for a in group)
-
-
 def _ends_before(a: AffineSubscript, b: AffineSubscript, variable: LoopVariable) -> bool:
     """Whether `a` lies before `b` along an axis in all iterations."""
     if a.step < 0 or b.step < 0:
@@ -108,7 +104,8 @@ class MovingArray:
         understood &= newest is end
         if understood:
             self.groups = self._find_groups()
-        return understood and (moves or all(map(_has_one_subscript, self.groups)))
+            moves |= all(a.subscripts == g[0].subscripts for g in self.groups for a in g)
+        return understood and moves
 
     def _find_groups(self) -> list[list[_Access]]:
         """The accesses, divided so that those of two groups never touch."""

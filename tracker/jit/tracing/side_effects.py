@@ -353,7 +353,8 @@ class StateDiff:
             self.is_certain &= self.is_only_thread or not is_known
             self.leaves.append(x)
             return tree.LEAF
-        is_immutable = _is_immutable_container(x)
+        # An equal immutable container does as well.
+        is_immutable = type(x) is tuple or tree.is_namedtuple(type(x)) or is_frozen_dataclass(x)
         is_plain = type(x) in (list, dict) or is_plain_dataclass(x) or is_immutable
         is_made = is_plain and not self.snapshot.contains_dataclass(x)
         parts = tree.children_of(untrack_keys(x)) if is_made else None
@@ -394,11 +395,6 @@ def _containers_in(x: Any) -> Iterator[Any]:
         yield x
         for child in parts[1]:
             yield from _containers_in(child)
-
-
-def _is_immutable_container(x: Any) -> bool:
-    """Whether an object is an immutable container: an equal one does as well."""
-    return type(x) is tuple or tree.is_namedtuple(type(x)) or is_frozen_dataclass(x)
 
 
 def _is_writable(source: Source, was: Any, on_holder: bool) -> bool:
