@@ -30,8 +30,6 @@ class ClassGuard:
     """The MRO of a class, its special methods, and its attributes under `names` (None: all of
     them)."""
 
-    slots = 0
-
     def __init__(self, cls: type, names: frozenset[str] | None) -> None:
         self.cls = ConstantKey(cls)
         self.names = names
