@@ -32,7 +32,7 @@ from tracker.control.loop_pullback import (
     fill_by_mask,
     replay_on_leaves,
 )
-from tracker.control.overwritten import Write, find_writes, with_overwritten
+from tracker.control.overwritten import Write, WriteFinder, with_overwritten
 from tracker.control.step_runner import make_stepper, run_natively
 from tracker.ir.graph import Function
 from tracker.ir.lowering import Loop
@@ -151,7 +151,7 @@ def _vjp(
 
 def _writes(p: LoopParams, at: int) -> tuple[Write, ...]:
     """How to undo what a step writes into a carry that is not kept."""
-    writes = find_writes(p.body, p.consts, p.carries, at)
+    writes = WriteFinder(p.body, p.consts, p.carries).writes(at)
     assert writes is not None, "the pullback reads a carry that was not saved"
     return writes
 

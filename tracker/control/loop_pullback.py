@@ -29,7 +29,7 @@ from tracker.control.body import (
 from tracker.control.overwritten import (
     Recorder,
     Write,
-    array_versions,
+    WriteFinder,
     outputs_read,
     restore,
     sample_of_none,
@@ -212,8 +212,9 @@ class ReverseLoop:
     ) -> tuple[list[Atom], list[Any]]:
         """Atoms of the body, and what they are known to be before the body runs again."""
         run, atoms, known = self.run, list[Atom](), list[Any]()
+        finder = WriteFinder(run.body, len(run.consts), len(run.saved_carries))
         for at, found in zip(run.undone, versions, strict=True):
-            atoms += array_versions(run.body, len(run.consts), len(run.saved_carries), at)
+            atoms += finder.versions(at)
             known += found[-2::-1]
         for at, x in logged.items():
             atoms.append(run.body.outputs[at])
