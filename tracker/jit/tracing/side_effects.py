@@ -31,8 +31,9 @@ import numpy as np
 
 from tracker import tree
 from tracker.jit.discovery.discovery import CapturedState
-from tracker.jit.guards.captured_leaves import can_be_promoted, captured_leaves, structure_at
+from tracker.jit.guards.captured_leaves import captured_leaves, structure_at
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
+from tracker.jit.guards.promotion import captured_numbers, is_changed_number
 from tracker.jit.guards.signature import (
     AppendOnlyLeaf,
     Leaf,
@@ -495,18 +496,11 @@ class PostTraceState:
         """The paths at which a number has changed, and those at which there was none."""
         if self.signature_after == self.signature:
             return frozenset(), frozenset()
-        before = captured_leaves(self.signature)
-        numbers = {
-            s: x
-            for s, x in captured_leaves(self.signature_after).items()
-            if isinstance(x, ConstantKey) and can_be_promoted(x.value)
-        }
+        before, numbers = captured_leaves(self.signature), captured_numbers(self.signature_after)
         moved = frozenset(
-            s
-            for s, x in numbers.items()
-            if isinstance(old := before.get(s), ConstantKey)
-            and old != x
-            and type(old.value) is type(x.value)
+            path
+            for path, x in numbers.items()
+            if isinstance(old := before.get(path), ConstantKey) and is_changed_number(old, x)
         )
         return moved, frozenset(numbers.keys() - before.keys())
 
