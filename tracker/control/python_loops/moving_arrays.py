@@ -42,12 +42,15 @@ _MAX_WINDOW = 4  # lines that are carried
 
 
 class _Access:
-    """A read or write of one version of an array."""
+    """A read or write of one version of an array. Its window finds the line that it is in, by
+    `offset` from that of the first write, and its index `inside` the line."""
 
     def __init__(self, value: Value) -> None:
         self.value = value
         self.writes = value.op is put
         self.subscripts = subscripts_of(value)
+        self.offset = 0
+        self.inside: list[Any] = []
 
     def is_apart(self, subscripts: Subscripts, variable: LoopVariable) -> bool:
         """Whether an access never touches others at these subscripts, in whatever iterations."""
@@ -196,7 +199,6 @@ class _Window:
 
     def _find_offsets(self, accesses: list[_Access]) -> None:
         """Where along the axis each access is, in iterations from the first one."""
-        self.offsets: dict[Value, int] = {a.value: 0 for a in accesses}
         self.step = 1
         written = [a for a in accesses if a.writes]
         if self.axis is not None:
@@ -210,11 +212,11 @@ class _Window:
                 far = a.subscripts[self.axis].start.minus(base)  # type: ignore
                 if far.terms or far.const % self.step:
                     raise NotRollable("an array is read and written at subscripts far apart")
-                self.offsets[a.value] = far.const // self.step
+                a.offset = far.const // self.step
             self.base = base.at_start(self.body.variable)
-        found = [self.offsets[a.value] for a in written]
+        found = [a.offset for a in written]
         self.low_write, self.high_write = min(found), max(found)
-        self.low = min(self.low_write, *self.offsets.values())
+        self.low = min(a.offset for a in accesses)
         if self.high_write - self.low > _MAX_WINDOW:
             raise NotRollable("an array is read far behind where it is written")
 
@@ -222,7 +224,6 @@ class _Window:
         """The subscripts of a line, and each access within one: along an axis where all accesses
         have one subscript a line has this subscript, along others everything."""
         self.subscripts: list[AffineSubscript] = []
-        self.inside: dict[Value, list[Any]] = {a.value: [] for a in accesses}
         for axis, extent in enumerate(self.shape):
             if axis == self.axis:
                 self.subscripts.append(AffineSubscript(self.base))
@@ -234,7 +235,7 @@ class _Window:
                 self.subscripts.append(subscript)
                 if subscript.width is not None:
                     for a in accesses:
-                        self.inside[a.value].append(slice(0, fixed_width(subscript), 1))
+                        a.inside.append(slice(0, fixed_width(subscript), 1))
                 continue
             everything = AffineSubscript(Affine(0), extent)
             self.subscripts.append(everything)
@@ -244,11 +245,10 @@ class _Window:
                 if part.start.terms and not part.grows:
                     raise NotRollable("parts of a line move with an outer loop")
                 index = index_at(bounding_subscripts((part,)), (extent,))
-                self.inside[a.value] += index
+                a.inside += index
         widths = map(fixed_width, self.subscripts)
         self.line_shape = tuple([width for width in widths if width is not None])
-        full = [slice(0, n, 1) for n in self.line_shape]
-        self.is_all = {value: index == full for value, index in self.inside.items()}
+        self.full = [slice(0, n, 1) for n in self.line_shape]
 
     def enter(self) -> None:
         """Add the lines that an iteration finds to the inputs."""
@@ -282,42 +282,40 @@ class _Window:
         return sum(subscript.width is not None for subscript in self.subscripts[: self.axis])
 
     def read(self, access: _Access) -> Any:
-        offset, value = self.offsets[access.value], access.value
-        if offset > self.high_write:
-            return self.body.growing.read_unwritten(self.start, value)
-        spans = spans_of(access.subscripts)
-        return self.body.growing.with_spans(value, spans, self._part(value))
+        value, growing = access.value, self.body.growing
+        if access.offset > self.high_write:
+            return growing.read_unwritten(self.start, value)
+        return growing.with_spans(value, spans_of(access.subscripts), self._part(access))
 
-    def _part(self, value: Value) -> Any:
+    def _part(self, access: _Access) -> Any:
         """What an access sees of its line, if nothing grows."""
-        line = self.lines[self.offsets[value]]
-        if self.is_all[value]:
+        line = self.lines[access.offset]
+        if access.inside == self.full:
             return line
-        inside = canonical_index(tuple(self.inside[value]), self.line_shape)
+        inside = canonical_index(tuple(access.inside), self.line_shape)
         aval = np.zeros(indexed_shape(inside, self.line_shape), self.start.aval.dtype)[()]
         return self.body.emit(getitem, (line,), {"index": inside}, aval)
 
     def write(self, access: _Access, part: Any) -> None:
         if rewrites_itself(access.value):
             return
-        offset, growing = self.offsets[access.value], self.body.growing
-        line = self.lines[offset]
+        growing, line = self.body.growing, self.lines[access.offset]
         aval = line.aval if type(line) is Value else line
         spans = spans_of(access.subscripts)
         value = self.body.read(part)
         if any(spans) or growing.spans_of(part):
-            value = growing.merged(spans, access.value, self._part(access.value))
-        if self.is_all[access.value]:
+            value = growing.merged(spans, access.value, self._part(access))
+        if access.inside == self.full:
             if type(value) is not Value and not self.line_shape:
                 value = aval.dtype.type(value)
             given = value.aval if type(value) is Value else value
             if type_of(given) == type_of(aval):
-                self.lines[offset] = value
+                self.lines[access.offset] = value
                 return
             if not self.line_shape:
                 raise NotRollable("a number of another type is written")
-        index = canonical_index(tuple(self.inside[access.value]), self.line_shape)
-        self.lines[offset] = self.body.emit(put, (line, value), {"index": index}, aval)
+        index = canonical_index(tuple(access.inside), self.line_shape)
+        self.lines[access.offset] = self.body.emit(put, (line, value), {"index": index}, aval)
 
     def leave(self) -> None:
         """Say what the next iteration finds, and stack what is final."""
