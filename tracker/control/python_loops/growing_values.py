@@ -238,16 +238,12 @@ class GrowingValues:
         extents = iter(shape)
         for subscript in subscripts:
             extent = 1 if subscript is None else next(extents)
-            if (
-                writes
-                and subscript is not None
-                and subscript.width is None
-                and not subscript.start.terms
-            ):
-                index.append(HOLE)
-                arrays.append(np.intp(subscript.start.const))
-            elif subscript is None or not subscript.start.terms:
-                index.append(subscript and index_at((subscript,), (1 << 60,))[0])
+            if subscript is None or not subscript.start.terms:
+                if writes and subscript is not None and subscript.width is None:
+                    index.append(HOLE)
+                    arrays.append(np.intp(subscript.start.const))
+                else:
+                    index.append(subscript and index_at((subscript,), (1 << 60,))[0])
             elif subscript.width is None:
                 index.append(HOLE)
                 arrays.append(self.position(subscript.start, extent))

@@ -225,12 +225,11 @@ class IterationBody:
     def _written(self, value: Value) -> Any:
         index = value.params.get("index")
         if isinstance(index, IterationIndex) and index.subscripts is not None:
-            grows = any(subscript is not None and subscript.grows for subscript in index.subscripts)
+            subscripts = list(filter(None, index.subscripts))
+            grows = any(subscript.grows for subscript in subscripts)
             if value.op is getitem and value.operands[0] not in self.dependent and not grows:
                 return self.row(value.operands[0], index, value.aval)
-            if grows or any(
-                subscript is not None and subscript.start.terms for subscript in index.subscripts
-            ):
+            if grows or any(subscript.start.terms for subscript in subscripts):
                 read = value.op is getitem
                 return (self.growing.read_part if read else self.growing.write_part)(value)
         if any(map(self.growing.is_growing, value.operands)):
