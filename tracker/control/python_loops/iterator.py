@@ -100,15 +100,14 @@ def _source(kind: str, given: tuple[Any, ...]) -> _Source | None:
     if kind == "enumerate":
         numbers = range(given[1] if len(given) > 1 else 0, sys.maxsize)
         given = (numbers, given[0])
-    parts = [_part_source(x) for x in given]
-    if not parts or any(part is None for part in parts):
+    parts = [part for x in given if (part := _part_source(x)) is not None]
+    if not parts or len(parts) < len(given):
         return None
-    known = [part for part in parts if part is not None]
     return _Source(
-        Affine(min(part.count for part in known)),
-        lambda at: tuple([part.item(at) for part in known]),
+        Affine(min(part.count for part in parts)),
+        lambda at: tuple([part.item(at) for part in parts]),
         lambda iteration, at, symbols: tuple(
-            [part.symbolic(iteration, at, symbols) for part in known]
+            [part.symbolic(iteration, at, symbols) for part in parts]
         ),
     )
 
