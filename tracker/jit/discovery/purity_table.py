@@ -160,8 +160,10 @@ class VouchedCallables:
             return True
         if isinstance(x, types.BuiltinFunctionType) and x in self._vouched:
             return True
-        named = x.__name__ if isinstance(x, types.ModuleType) else _module_of(x, owner)
-        return self._is_within(named)
+        if isinstance(x, types.ModuleType):
+            return self._is_within(x.__name__)
+        is_defined = isinstance(x, (type, types.FunctionType, types.BuiltinFunctionType))
+        return self._is_within(str((is_defined and x.__module__) or type(owner).__module__))
 
     def covers_frame(self, frame: FrameType) -> bool:
         """The same for the Python function running in a frame."""
@@ -175,12 +177,6 @@ class VouchedCallables:
 
 
 _BOUND_METHODS = (types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType)
-
-
-def _module_of(x: Any, owner: Any) -> str:
-    if isinstance(x, (type, types.FunctionType, types.BuiltinFunctionType)) and x.__module__:
-        return str(x.__module__)
-    return str(type(owner).__module__)
 
 
 def _codes_of(x: Any) -> list[CodeType]:

@@ -128,13 +128,16 @@ class Trace:
 class TracedRun:
     """A traced call: its trace, its result, and the effects still to be applied.
 
-    `trace` is None for a `failure_reason`. `leaves` are those of `signature`, captured state
-    included; those in `no_alias` must share memory with no other. `has_filled_caches`: caches of
-    the user's had stored tracked values, and were cleared. `seconds`: how long the function ran.
+    `trace` is None for a `failure_reason`. `outputs` are the leaves of `result`, tracked where they
+    are values. `leaves` are those of `signature`, captured state included; those in `no_alias` must
+    share memory with no other. `has_filled_caches`: caches of the user's had stored tracked values,
+    and were cleared. `seconds`: how long the function ran.
     """
 
     trace: Trace | None
-    returned: _ReturnedResult
+    outputs: list[Any]
+    structure: tree.Structure
+    result: Any
     effects: PendingEffects
     signature: Signature
     leaves: list[Any]
@@ -147,46 +150,20 @@ class TracedRun:
     @property
     def result_values(self) -> list[Value]:
         """The values that it returns and writes."""
-        handles = (*self.returned.outputs, *(write.handle for write in self.effects.writes))
+        handles = (*self.outputs, *(write.handle for write in self.effects.writes))
         return [value_of(x) for x in handles if type(x) is Tracked]
 
     def finish(self) -> Any:
         """The plain function's result, after applying its writes."""
         if self.scheduler is not None:
             self.scheduler.compute(self.result_values)
-        result = self.returned.to_plain()
+        outputs, plain = self.outputs, self.effects.plain_values
+        for at in range(len(outputs)):
+            if id(outputs[at]) not in plain.by_id and _is_unreferenced(outputs, at):
+                plain.bind(outputs[at], data_of(outputs[at]))
+        result = self._rebuild(self.structure, map(plain.get, outputs), self.result)
         self.effects.apply()
         return result
-
-    @property
-    def required_trace(self) -> Trace:
-        """The trace; CompileError if there is none."""
-        if self.trace is None:
-            raise CompileError(f"it cannot be traced: {self.failure_reason}")
-        return self.trace
-
-
-@record()
-class _ReturnedResult:
-    """What a function returned: its leaves, tracked where they are values, and its structure.
-
-    `plain_values` has the objects that the caller gets.
-    """
-
-    outputs: list[Any]
-    structure: tree.Structure
-    template: Any
-    plain_values: PlainValues
-
-    def to_plain(self) -> Any:
-        for at in range(len(self.outputs)):
-            if id(self.outputs[at]) not in self.plain_values.by_id and _is_unreferenced(
-                self.outputs, at
-            ):
-                self.plain_values.bind(self.outputs[at], data_of(self.outputs[at]))
-        return self._rebuild(
-            self.structure, map(self.plain_values.get, self.outputs), self.template
-        )
 
     def _rebuild(self, structure: tree.Structure, leaves: Iterator[Any], template: Any) -> Any:
         """Rebuild a structure; a container that exists already is used itself."""
@@ -198,8 +175,15 @@ class _ReturnedResult:
             self._rebuild(child, leaves, each)
             for child, each in zip(structure.children, parts[1], strict=True)
         ]
-        known = self.plain_values.by_id.get(id(template))
+        known = self.effects.plain_values.by_id.get(id(template))
         return tree.rebuild(type(template), parts[0], kids, template) if known is None else known
+
+    @property
+    def required_trace(self) -> Trace:
+        """The trace; CompileError if there is none."""
+        if self.trace is None:
+            raise CompileError(f"it cannot be traced: {self.failure_reason}")
+        return self.trace
 
 
 def _is_unreferenced(outputs: list[Any], at: int) -> bool:
@@ -274,7 +258,9 @@ def trace_call(
     writes, no_alias = [w.leaf_number for w in effects.writes], inputs.no_alias_numbers(run.tracer)
     traced = TracedRun(
         trace=None,
-        returned=_ReturnedResult(outputs, structure, result, plain_values),
+        outputs=outputs,
+        structure=structure,
+        result=result,
         effects=effects,
         signature=call,
         leaves=leaves,
