@@ -267,14 +267,8 @@ def _trace_cause(
     if not alike:
         return signature_difference(specializations[-1].trace.signature, full_signature)[1]
     new = _guards_with_constants(trace)
-    found = max(
-        (
-            _first_difference(_guards_with_constants(specialization.trace), new)
-            for specialization in alike
-        ),
-        key=lambda b: b[0],
-    )
-    return found[1]
+    found = [_first_difference(_guards_with_constants(s.trace), new) for s in alike]
+    return max(found, key=lambda difference: difference[0])[1]
 
 
 def _guards_with_constants(trace: Trace) -> list[tuple[Guard, str, bytes]]:
@@ -323,11 +317,9 @@ def _first_difference(
 
 def newest_cause(group: SignatureGroup) -> str:
     """Why the newest trace was made: a hint for users."""
-    return (
-        f"the last for: {group.specializations[-1].describe_cause()}"
-        if group.specializations
-        else "none allowed"
-    )
+    if not group.specializations:
+        return "none allowed"
+    return f"the last for: {group.specializations[-1].describe_cause()}"
 
 
 def run_trace(
@@ -366,9 +358,8 @@ def run_trace(
         elif out.kind == "same":
             results.append(results[out.constant])
         else:
-            results.append(
-                _unshared(_as_result_class(out.kind, next(found)), [*leaves, *captured, *results])
-            )
+            x = _as_result_class(out.kind, next(found))
+            results.append(_unshared(x, [*leaves, *captured, *results]))
     for number, value in zip(trace.writes, list(found), strict=True):
         leaves[number][...] = value
     if trace.state_writes:

@@ -229,9 +229,8 @@ class TraceCache:
         with SIGNALS_DEFERRED:
             from tracker.jit.pipeline.compile import compile_call
 
-        compiled = self._compiled(
-            functools.partial(compile_call, trace, lengths_vary, can_be_quick)
-        )
+        compile = functools.partial(compile_call, trace, lengths_vary, can_be_quick)
+        compiled = self._compiled(compile)
         if self.options.strict and compiled.host_calls:
             calls = [f"{h.eqn.op.name} ({h.why}) at {h.eqn.where}" for h in compiled.host_calls]
             raise CompileError(f"{self.name} is strict, and NumPy would run {'; '.join(calls)}")
