@@ -513,10 +513,10 @@ def test_exceptions_of_native_steps():
         jit(f)(np.eye(2))
 
 
-def test_bodies_of_equal_text_share_a_cache_key():
+def test_equal_bodies_share_a_profile():
     bodies = [next(iter(trace(nested_loops, np.ones(n)).functions.values())) for n in (5, 5, 7)]
     assert len({id(b) for b in bodies}) == 3
-    assert len({step_runner._cache_key(b) for b in bodies}) == 1
+    assert len({id(step_runner._profile_of(b)) for b in bodies}) == 1
 
 
 def test_more_than_a_hundred_loops_in_one_function():

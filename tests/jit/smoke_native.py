@@ -101,7 +101,11 @@ done:
 
 def entry(text, args, leaves, structure=tree.LEAF, kwargs=None, **options):
     signature, _ = signature_of(args, kwargs or {})
-    return loader.compile_entry(text, signature, Outputs(structure, tuple(leaves)), **options)
+    return entry_for(text, signature, Outputs(structure, tuple(leaves)), **options)
+
+
+def entry_for(*call, **options):
+    return loader.compile_entry(loader.prepare_entry(*call, **options))
 
 
 def jitted(*entries, cls=JITTED, fallback=slow):
@@ -288,7 +292,7 @@ def check_statics():
     for value, others in ((10**30, [10**30 + 1, 1.0]), (0.0, [-0.0, 1.0, 0]), (1, [True, 1.0, 2])):
         signature, _ = signature_of((value,), {}, static)
         hit = Outputs(tree.LEAF, (ConstantOut("hit"),))
-        f = jitted(loader.compile_entry(NOTHING, signature, hit))
+        f = jitted(entry_for(NOTHING, signature, hit))
         assert f(type(value)(str(value))) == "hit"
         for other in others:
             assert took_slow_path(f(other)), other
@@ -318,7 +322,7 @@ def check_outputs():
     assert a is token and b is x and c is d["k"] and d[2] is None
     np.testing.assert_array_equal(c, 2 * x)
     built = Outputs(shape_of(Bag([0.0])), (ScalarOut(float),), lambda s, kids: (s.cls, kids))
-    g = jitted(loader.compile_entry(copying((0, 1)), signature_of((1.0,), {})[0], built))
+    g = jitted(entry_for(copying((0, 1)), signature_of((1.0,), {})[0], built))
     assert g(7.0) == (Bag, (7.0,))
 
 
@@ -377,7 +381,7 @@ def check_exceptions():
     broken = Outputs(
         shape_of(([0, 0], Bag([0, 0]))), (ArrayOut(F8, (3,)), InputOut(0)) * 2, refuses
     )
-    h = jitted(loader.compile_entry(NOTHING, signature_of((x,), {})[0], broken))
+    h = jitted(entry_for(NOTHING, signature_of((x,), {})[0], broken))
     for _ in range(100):
         assert_raises(OSError, h, x)
     assert sys.getrefcount(x) == before

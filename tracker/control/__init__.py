@@ -199,15 +199,7 @@ def _traced_scan(f: Any, init: Any, xs: Any, steps: int, reverse: bool) -> tuple
 
     first = [data_of(x)[-1 if reverse else 0] for x in rows.numbers]
     traced, carries, written = trace_until_types_agree("scan", body, start.numbers, first)
-    results = record_loop(
-        traced.function,
-        steps,
-        traced.hoisted,
-        carries,
-        rows.numbers,
-        steps,
-        reverse,
-    )
+    results = record_loop(traced, steps, carries, rows.numbers, steps, reverse)
     ends, ys = split_list(results, len(carries))
     ends = write_back(start.numbers, ends, written)
     return start.rebuild(ends), outputs[0].rebuild(ys)

@@ -41,7 +41,7 @@ body_counter = itertools.count(1)
 
 @record()
 class TracedBody:
-    """A body's function, and the outer values that are its first operands."""
+    """A body's function, and its first operands: outer values, and constants of all steps."""
 
     function: Function
     hoisted: list[Any]
@@ -52,10 +52,16 @@ class TracedBody:
         return [atom.type for atom in self.function.outputs]
 
 
-def trace_body(name: str, body: Callable[..., Sequence[Any]], samples: Sequence[Any]) -> TracedBody:
-    """Trace `body`, a function from and to flat lists of numbers and arrays, at these samples."""
+def trace_body(
+    name: str,
+    body: Callable[..., Sequence[Any]],
+    samples: Sequence[Any],
+    consts: Sequence[Any] = (),
+) -> TracedBody:
+    """Trace `body`, a function from and to flat lists of numbers and arrays, at these samples;
+    `consts` are what it is given before these."""
     epoch = new_epoch()
-    values = [leaf(data_of(sample)) for sample in samples]
+    values = [leaf(data_of(sample)) for sample in (*consts, *samples)]
     outer = current_tracer()
     tracer = Tracer(
         epoch,
@@ -72,21 +78,9 @@ def trace_body(name: str, body: Callable[..., Sequence[Any]], samples: Sequence[
     if outer is not None:
         inner, made = tracer.recording, (value for value, *_ in tracer.recording.equations)
         outer.recording.inner_values.update(inner.inner_values, values, made)
-    builder = BodyBuilder(tracer, values)
-    inputs = [builder.vars[value] for value in values]
-    builder.build_equations()
-    atoms = tuple(builder.atom(x) for x in outputs)
-    function = Function(
-        f"{name}{next(body_counter)}",
-        (*builder.captured, *inputs),
-        (),
-        tuple(builder.body),
-        atoms,
-        nested_functions(builder.body),
-    )
-    name_variables(function)
-    verify(function)
-    return TracedBody(function, builder.arrays)
+    traced = BodyBuilder(tracer, values).build(name, outputs)
+    traced.hoisted += consts
+    return traced
 
 
 @contextmanager
@@ -115,6 +109,23 @@ def forbid_side_effects(*functions: Callable[..., Any]) -> Iterator[list[Callabl
 
 class BodyBuilder(IRBuilder):
     """As the trace of a jitted function, but every outer value becomes an operand."""
+
+    def build(self, name: str, results: Sequence[Any]) -> TracedBody:
+        """The body that gives these results of the recorded equations."""
+        inputs = tuple(self.vars.values())
+        self.build_equations()
+        atoms = tuple([self.atom(x) for x in results])
+        function = Function(
+            f"{name}{next(body_counter)}",
+            (*self.captured, *inputs),
+            (),
+            tuple(self.body),
+            atoms,
+            nested_functions(self.body),
+        )
+        name_variables(function)
+        verify(function)
+        return TracedBody(function, self.arrays)
 
     def _outer_value(self, value: Value) -> Atom:
         if value in self.tracer.recording.inner_values:

@@ -111,7 +111,7 @@ def _vjp(
         def body(*flat: Any) -> list[Any]:
             values, given = split_list(flat, len(operands))
             arrived = iter(given)
-            _, pull = body_pullback(function, values, marks)
+            _, pull, _ = body_pullback(function, values, marks)
             cs = pull([None if c is None else next(arrived) for c in g], times)
             moving = list(compress(values, marks))
             return [as_tangent_of(c, x) for c, x in zip(cs, moving, strict=True)]

@@ -22,7 +22,7 @@ from tracker.ops.shape.create import item
 from tracker.support.structs import record
 from tracker.tape.record import apply, aval_of, value_of
 from tracker.tape.tracer import UnsupportedInBody
-from tracker.tape.tracked import Tracked
+from tracker.tape.tracked import Tracked, view_root
 from tracker.tape.value import Value
 
 _ATTEMPTS = 4
@@ -77,16 +77,9 @@ def _written_carries(
     wrote = [value_of(x) is not value for x, value in zip(given, before, strict=True)]
     for at, x in enumerate(given):
         others = [y for k, y in enumerate(made) if k != at]
-        if wrote[at] and (made[at] is not x or any(_view_base(y) is x for y in others)):
+        if wrote[at] and (made[at] is not x or any(view_root(y) is x for y in others)):
             raise UnsupportedInBody("the body writes into an array that it does not only carry")
     return wrote
-
-
-def _view_base(x: Any) -> Any:
-    """The array that a view, or a view of a view, refers to."""
-    while (view := getattr(x, "_view", None) if isinstance(x, Tracked) else None) is not None:
-        x = view.base
-    return x
 
 
 def write_back(start: Sequence[Any], ends: Sequence[Any], written: Sequence[bool]) -> list[Any]:
@@ -133,8 +126,8 @@ def trace_until_types_agree(
 def _refuse_other_aliases(written: Sequence[Any], start: Sequence[Any], traced: TracedBody) -> None:
     """Refuse a loop that writes into an array which it also carries or captures as another."""
     reached = {value_of(x) for x in traced.hoisted if isinstance(x, Tracked)}
-    bases = [_view_base(x) for x in start]
-    for base in map(_view_base, written):
+    bases = list(map(view_root, start))
+    for base in map(view_root, written):
         if sum(b is base for b in bases) > 1 or any(v in reached for v in _values_with_views(base)):
             raise UnsupportedInBody("the body writes into an array that it does not only carry")
 

@@ -17,6 +17,7 @@ import numpy as np
 from tracker.autodiff.forward import forward_sweep
 from tracker.autodiff.reverse import Times
 from tracker.control.body import (
+    TracedBody,
     as_tangent_of,
     is_active,
     needs_integer_derivatives,
@@ -31,7 +32,7 @@ from tracker.control.loop_pullback import (
     fill_by_mask,
     replay_on_leaves,
 )
-from tracker.control.overwritten import Write, find_writes, with_overwritten
+from tracker.control.overwritten import Write, WriteFinder, with_overwritten
 from tracker.control.step_runner import make_stepper, run_natively
 from tracker.ir.graph import Function
 from tracker.ir.lowering import Loop
@@ -70,8 +71,22 @@ def infer(count: Type, *operands: Type, **params: Any) -> Type:
 
 def evaluate(count: Any, *operands: Any, **params: Any) -> tuple[Any, ...]:
     p = LoopParams(**params)
+    fixed, carried, rows = split_list(operands, p.consts, p.carries)
     with _unmonitored(p.body):
-        return _run(p, count, operands, params)
+        native = run_natively(loop, p.body, int(count), (count, *operands), params)
+        if native is not None:
+            return native
+        types = [atom.type for atom in p.body.outputs[p.carries :]]
+        types += [p.body.outputs[i].type for i in p.keep]
+        stacks = [np.zeros((p.length, *t.shape), t.dtype) for t in types]
+        step = make_stepper(p.body)
+        for i in reversed(range(count)) if p.reverse else range(count):
+            found = [carried[at] for at in p.keep]
+            out = step([*fixed, *carried, *(row[i] for row in rows)])
+            carried = list(out[: p.carries])
+            for stack, y in zip(stacks, [*out[p.carries :], *found], strict=True):
+                stack[i] = y
+    return (*carried, *stacks)
 
 
 def _unmonitored(body: Function) -> AbstractContextManager[None]:
@@ -79,30 +94,9 @@ def _unmonitored(body: Function) -> AbstractContextManager[None]:
     return nullcontext() if body.calls_python else calls_unmonitored()
 
 
-def _run(
-    p: LoopParams, count: Any, operands: tuple[Any, ...], params: dict[str, Any]
-) -> tuple[Any, ...]:
-    fixed, carried, rows = split_list(operands, p.consts, p.carries)
-    native = run_natively(loop, p.body, int(count), (count, *operands), params)
-    if native is not None:
-        return native
-    types = [atom.type for atom in p.body.outputs[p.carries :]]
-    types += [p.body.outputs[i].type for i in p.keep]
-    stacks = [np.zeros((p.length, *t.shape), t.dtype) for t in types]
-    step = make_stepper(p.body)
-    for i in reversed(range(count)) if p.reverse else range(count):
-        found = [carried[at] for at in p.keep]
-        out = step([*fixed, *carried, *(row[i] for row in rows)])
-        carried = list(out[: p.carries])
-        for stack, y in zip(stacks, [*out[p.carries :], *found], strict=True):
-            stack[i] = y
-    return (*carried, *stacks)
-
-
 def record_loop(
-    body: Function,
+    body: TracedBody,
     count: Any,
-    consts: Sequence[Any],
     carries: Sequence[Any],
     rows: Sequence[Any],
     length: int,
@@ -111,20 +105,20 @@ def record_loop(
 ) -> list[Any]:
     """Record a loop, which also saves what its pullback reads; returns carries, ys, and the stacks
     of the carries in `keep`."""
-    ys = len(body.outputs)
-    saving, undone = with_overwritten(body, len(consts), len(carries))
-    read = carries_read_by_pullback(body, len(consts), len(carries))
+    sizes = len(body.hoisted), len(carries)
+    saving, undone = with_overwritten(body.function, *sizes)
+    read = carries_read_by_pullback(body.function, *sizes)
     params = {
         "body": saving,
-        "consts": len(consts),
+        "consts": len(body.hoisted),
         "carries": len(carries),
         "length": length,
         "reverse": reverse,
         "keep": (*keep, *(at for at in read if at not in keep and at not in undone)),
     }
-    made = unbundle(apply(loop, (count, *consts, *carries, *rows), params))
+    made = unbundle(apply(loop, (count, *body.hoisted, *carries, *rows), params))
     after = len(saving.outputs)
-    return [*made[:ys], *made[after : after + len(keep)]]
+    return [*made[: len(body.types)], *made[after : after + len(keep)]]
 
 
 # Reverse ------------------------------------------------------------------------------------------
@@ -132,8 +126,7 @@ def record_loop(
 
 def record_reverse_loop(run: LoopRun, *args: Any) -> list[Any]:
     """Cotangents of a loop's consts, carries and rows; the arguments are those of `ReverseLoop`."""
-    loop_back = ReverseLoop(run, record_loop, *args)
-    return loop_back.cotangents(record_loop(**loop_back.arguments()))
+    return ReverseLoop(run, record_loop, *args).cotangents()
 
 
 def _vjp(
@@ -147,18 +140,18 @@ def _vjp(
     marks = [at in p.keep for at in range(p.carries)]
     saved, found = fill_by_mask(kept, marks), fill_by_mask(of_kept, marks)
     undone = {
-        at: Undone(operands[p.consts + at], last[at], _writes(p, at), stacks)
+        at: Undone(operands[p.consts + at], last[at], _writes(p, at))
         for at in carries_read_by_pullback(p.body, p.consts, p.carries)
         if at not in p.keep
     }
-    run = LoopRun(p.body, count, p.length, fixed, saved, undone, rows, p.reverse)
+    run = LoopRun(p.body, count, p.length, fixed, saved, undone, rows, stacks, p.reverse)
     with _unmonitored(p.body):
         return [None, *record_reverse_loop(run, last, seeds, stacked, found, wanted[1:], times)]
 
 
 def _writes(p: LoopParams, at: int) -> tuple[Write, ...]:
     """How to undo what a step writes into a carry that is not kept."""
-    writes = find_writes(p.body, p.consts, p.carries, at)
+    writes = WriteFinder(p.body, p.consts, p.carries).writes(at)
     assert writes is not None, "the pullback reads a carry that was not saved"
     return writes
 
@@ -214,12 +207,12 @@ def _jvp(ts: Sequence[Any], y: Any, xs: Sequence[Any], times: Times, **params: A
     traced = trace_body(
         "push",
         dual_body(p.body, (consts, carries, rows), p.carries, times, integers),
-        [*consts, *t_consts, *carries, *t_carries, *elements],
+        [*carries, *t_carries, *elements],
+        [*consts, *t_consts],
     )
     made = record_loop(
-        traced.function,
+        traced,
         count,
-        [*traced.hoisted, *consts, *t_consts],
         [*carries, *t_carries],
         [*rows, *t_rows],
         p.length,

@@ -17,7 +17,6 @@ import numpy as np
 
 from tracker.autodiff.reverse import Times, reverse_sweep
 from tracker.control.body import (
-    TracedBody,
     as_tangent_of,
     as_tangent_of_value,
     is_active,
@@ -30,7 +29,7 @@ from tracker.control.body import (
 from tracker.control.overwritten import (
     Recorder,
     Write,
-    array_versions,
+    WriteFinder,
     outputs_read,
     restore,
     sample_of_none,
@@ -53,7 +52,8 @@ class LoopRun:
     """A loop that has run: the operands of its body, and the carries at the start of each step.
 
     saved_carries: stacks with a row per step; None for a carry that the pullback does not read
-    (see `carries_read_by_pullback`), or that it restores (`undone`, by their numbers).
+    (see `carries_read_by_pullback`), or that it restores (`undone`, by their numbers). ys: the
+    stacked outputs.
     """
 
     body: Function
@@ -63,18 +63,18 @@ class LoopRun:
     saved_carries: list[Any]
     undone: dict[int, Undone]
     rows: list[Any]
+    ys: list[Any]
     reverse: bool
 
 
 @record()
 class Undone:
     """A carry that the reverse loop restores: what it is before the first and after the last step,
-    the writes of a step, and the stacked outputs."""
+    and the writes of a step."""
 
     first: Any
     last: Any
     writes: tuple[Write, ...]
-    ys: list[Any]
 
 
 class ReverseLoop:
@@ -121,7 +121,7 @@ class ReverseLoop:
         self.saved_carries = [x for x in run.saved_carries if x is not None]
         carries = len(final_carries)
         logged = {n for each in run.undone.values() for n in outputs_read(each.writes)}
-        self.logged = {n: next(iter(run.undone.values())).ys[n - carries] for n in sorted(logged)}
+        self.logged = {n: run.ys[n - carries] for n in sorted(logged)}
         self.row_cotangents = [g for g in (*output_cotangents, *saved_cotangents) if g is not None]
         self.factors: list[list[tuple[Any, Any]] | None] = [None] * len(sums)
 
@@ -173,14 +173,8 @@ class ReverseLoop:
     def step(self, *flat: Any) -> list[Any]:
         """One reverse step: cotangents of carries, sums, cotangents of rows, matmul factors."""
         run = self.run
-        counts = (
-            len(run.consts),
-            len(self.carry_cotangents),
-            len(self.const_sums),
-            len(run.undone),
-            len(self.saved_carries),
-            len(self.logged),
-        )
+        groups = (run.consts, self.carry_cotangents, self.const_sums, run.undone)
+        counts = map(len, (*groups, self.saved_carries, self.logged))
         fixed, cts, totals, after, saved, logged, rest = split_list(flat, *counts)
         elements, arrived = split_list(rest, len(run.rows))
         found = dict(zip(self.logged, logged, strict=True))
@@ -193,7 +187,7 @@ class ReverseLoop:
         marks = [*self.active_consts, *self.active_carries, *self.active_rows]
         atoms, known = self._known_values(found, versions)
         body = replace(run.body, outputs=(*run.body.outputs, *atoms))
-        leaves, pull, outs = _body_pullback(body, [*fixed, *carries, *elements], marks)
+        leaves, pull, outs = body_pullback(body, [*fixed, *carries, *elements], marks)
         note_known(outs[len(run.body.outputs) :], known)
         gs = iter(arrived)
         of_ys = [None if g is None else next(gs) for g in self.output_cotangents]
@@ -210,16 +204,17 @@ class ReverseLoop:
         ]
         ys = [as_tangent_of_value(c, leaf) for c, leaf in zip(of_rows, row_leaves, strict=True)]
         sums = self._updated_sums(of_consts, totals, consts)
-        return [*news, *sums, *undone, *ys, *self._flat_factors()]
+        factors = [x for pairs in self.factors for pair in pairs or () for x in pair]
+        return [*news, *sums, *undone, *ys, *factors]
 
     def _known_values(
         self, logged: dict[int, Any], versions: list[list[Any]]
     ) -> tuple[list[Atom], list[Any]]:
         """Atoms of the body, and what they are known to be before the body runs again."""
         run, atoms, known = self.run, list[Atom](), list[Any]()
-        for (at, _), found in zip(run.undone.items(), versions, strict=True):
-            names = array_versions(run.body, len(run.consts), len(run.saved_carries), at)
-            atoms += names
+        finder = WriteFinder(run.body, len(run.consts), len(run.saved_carries))
+        for at, found in zip(run.undone, versions, strict=True):
+            atoms += finder.versions(at)
             known += found[-2::-1]
         for at, x in logged.items():
             atoms.append(run.body.outputs[at])
@@ -251,44 +246,36 @@ class ReverseLoop:
                 out.append(total if c is None else as_tangent_of_value(total + c, leaf))
         return out
 
-    def _flat_factors(self) -> list[Any]:
-        return [x for pairs in self.factors for pair in pairs or () for x in pair]
-
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of `record_loop` for the reverse loop."""
+    def cotangents(self) -> list[Any]:
+        """Record the reverse loop; returns the cotangents of consts, carries and rows."""
         run = self.run
         per_step = [*self.saved_carries, *self.logged.values(), *run.rows, *self.row_cotangents]
         last = [each.last for each in run.undone.values()]
         samples = [
-            *run.consts,
             *self.carry_cotangents,
             *self.const_sums,
             *last,
             *map(self._sample, per_step),
         ]
         with np.errstate(all="ignore"):  # the loop itself warns at the steps that it runs
-            traced = trace_body("back", self.step, samples)
-        before = len(traced.hoisted) + len(run.consts) + len(self.carry_cotangents)
-        left = [at for at, pairs in enumerate(self.factors) if pairs is None]
-        return {
-            "body": _drop_inputs(
-                traced, before, [at for at in range(len(self.const_sums)) if at not in left]
-            ),
-            "count": run.count,
-            "consts": [*traced.hoisted, *run.consts],
-            "carries": [*self.carry_cotangents, *(self.const_sums[at] for at in left), *last],
-            "rows": per_step,
-            "length": run.length,
-            "reverse": not run.reverse,
-        }
-
-    def cotangents(self, made: list[Any]) -> list[Any]:
-        """Cotangents of consts, carries and rows, from the results of the loop back."""
-        summed = sum(pairs is None for pairs in self.factors)
-        of_carries, sums, undone, of_rows, factors = split_list(
-            made, len(self.carry_cotangents), summed, len(self.run.undone), sum(self.active_rows)
+            traced = trace_body("back", self.step, samples, run.consts)
+        before = len(traced.hoisted) + len(self.carry_cotangents)
+        summed = [pairs is None for pairs in self.factors]
+        unused = [before + at for at, is_summed in enumerate(summed) if not is_summed]
+        inputs = tuple(v for at, v in enumerate(traced.function.inputs) if at not in unused)
+        traced.function = replace(traced.function, inputs=inputs)
+        made = self.record_loop(
+            traced,
+            run.count,
+            [*self.carry_cotangents, *compress(self.const_sums, summed), *last],
+            per_step,
+            run.length,
+            not run.reverse,
         )
-        note_renewed([each.first for each in self.run.undone.values()], undone)
+        of_carries, sums, undone, of_rows, factors = split_list(
+            made, len(self.carry_cotangents), sum(summed), len(run.undone), sum(self.active_rows)
+        )
+        note_renewed([each.first for each in run.undone.values()], undone)
         totals, stacks = iter(sums), iter(factors)
         of_consts = [
             next(totals)
@@ -324,13 +311,6 @@ def _pullback_ignores_operands(eqn: Eqn) -> bool:
         return True  # excludes ops with a zero partial, which may divide by any operand
     a, b = eqn.operands if eqn.op is multiply or eqn.op is divide else (None, None)
     return isinstance(b, Const) or (eqn.op is multiply and isinstance(a, Const))
-
-
-def _drop_inputs(traced: TracedBody, before: int, places: list[int]) -> Function:
-    """The function without inputs that it does not use."""
-    dropped = {before + at for at in places}
-    inputs = tuple(v for at, v in enumerate(traced.function.inputs) if at not in dropped)
-    return replace(traced.function, inputs=inputs)
 
 
 def _matmul_factors(c: Any, leaf: Value) -> list[tuple[Any, Any]] | None:
@@ -387,16 +367,9 @@ def replay_on_leaves(
 
 def body_pullback(
     body: Function, values: list[Any], marks: Sequence[bool]
-) -> tuple[list[Value], Callable[[Sequence[Any], Times], list[Any]]]:
-    """Leaves for the marked values of a body, and the pullback of its results to them."""
-    leaves, pull, _ = _body_pullback(body, values, marks)
-    return leaves, pull
-
-
-def _body_pullback(
-    body: Function, values: list[Any], marks: Sequence[bool]
 ) -> tuple[list[Value], Callable[[Sequence[Any], Times], list[Any]], list[Any]]:
-    """The same, and the results."""
+    """Leaves for the marked values of a body, the pullback of its results to them, and the
+    results."""
     since, leaves, outs = replay_on_leaves(body, values, marks)
 
     def pull(seeds: Sequence[Any], times: Times) -> list[Any]:
@@ -444,7 +417,7 @@ def reached_operands(
     def probe(*flat: Any) -> list[Any]:
         given, cts = split_list(flat, len(values))
         rest = iter(cts)
-        _, pull = body_pullback(body, given, marks)
+        _, pull, _ = body_pullback(body, given, marks)
         found[:] = pull([None if g is None else next(rest) for g in seeds], times)
         return []
 

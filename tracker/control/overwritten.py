@@ -5,7 +5,7 @@ steps replace small parts, would take most of the time and all of the memory. In
 what it overwrites as further outputs (`with_overwritten`), and the reverse loop carries the array,
 and puts back what each step replaced (`restore`). Writes of nested loops are undone by loops.
 
-Invariant: `find_writes` finds all that a step changes in the array, or returns None.
+Invariant: `WriteFinder` finds all that a step changes in the array, or returns None.
 """
 
 from __future__ import annotations
@@ -56,18 +56,6 @@ Write: TypeAlias = PartWrite | LoopWrites
 Recorder: TypeAlias = Callable[..., list[Any]]
 
 
-def find_writes(function: Function, consts: int, carries: int, at: int) -> tuple[Write, ...] | None:
-    """The writes of a step into carry `at`, in order; None if something else changes it, or if the
-    outputs do not give what is overwritten."""
-    return _WriteFinder(function, consts, carries).writes(at)
-
-
-def array_versions(function: Function, consts: int, carries: int, at: int) -> list[Atom]:
-    """What carry `at` is after each write of a step."""
-    chain = _WriteFinder(function, consts, carries)._chain(at)
-    return [eqn.out for eqn in chain or ()]
-
-
 def with_overwritten(function: Function, consts: int, carries: int) -> tuple[Function, list[int]]:
     """A body with further outputs, such that the writes into some of its carries can be undone;
     returns the numbers of these carries, too."""
@@ -75,7 +63,7 @@ def with_overwritten(function: Function, consts: int, carries: int) -> tuple[Fun
     for at in range(carries):
         if not function.inputs[consts + at].type.shape:
             continue
-        more = _WriteFinder(found, consts, carries).add_outputs(at)
+        more = WriteFinder(found, consts, carries).add_outputs(at)
         if more is not None:
             found = more
             undone.append(at)
@@ -85,7 +73,9 @@ def with_overwritten(function: Function, consts: int, carries: int) -> tuple[Fun
     return found, undone
 
 
-class _WriteFinder:
+class WriteFinder:
+    """Finds what a step writes into the arrays that it carries."""
+
     def __init__(self, function: Function, consts: int, carries: int) -> None:
         self.function, self.consts, self.carries = function, consts, carries
         self.made: dict[Atom, Eqn] = {eqn.out: eqn for eqn in function.eqns}
@@ -117,7 +107,13 @@ class _WriteFinder:
             atom = base
         return chain[::-1]
 
+    def versions(self, at: int) -> list[Atom]:
+        """What carry `at` is after each write of a step."""
+        return [eqn.out for eqn in self._chain(at) or ()]
+
     def writes(self, at: int) -> tuple[Write, ...] | None:
+        """The writes of a step into carry `at`, in order; None if something else changes it, or if
+        the outputs do not give what is overwritten."""
         chain = self._chain(at)
         if not chain:
             return None
@@ -150,7 +146,7 @@ class _WriteFinder:
 
     def _loop_writes(self, loop: Eqn, at: int) -> LoopWrites | None:
         params = loop.params
-        writes = find_writes(params["body"], params["consts"], params["carries"], at)
+        writes = WriteFinder(params["body"], params["consts"], params["carries"]).writes(at)
         count = self._output(loop.operands[0])
         picks = {
             self.made[a].params["at"]: number
@@ -186,7 +182,8 @@ class _WriteFinder:
                 continue
             loop = self.made[eqn.operands[0]]
             p = loop.params
-            writes = find_writes(p["body"], p["consts"], p["carries"], eqn.params["at"])
+            finder = WriteFinder(p["body"], p["consts"], p["carries"])
+            writes = finder.writes(eqn.params["at"])
             if writes is None:
                 return None
             assert isinstance(loop.out.type, Bundle)
@@ -263,15 +260,7 @@ def _restore_loop(
         return [restore(x, write.writes, given, loop)[-1]]
 
     traced = trace_body("undo", step, [array, *map(sample_of_none, stacks)])
-    found = loop(
-        traced.function,
-        value(write.count),
-        traced.hoisted,
-        [array],
-        stacks,
-        write.length,
-        not write.reverse,
-    )
+    found = loop(traced, value(write.count), [array], stacks, write.length, not write.reverse)
     return found[0]
 
 

@@ -3,7 +3,7 @@
 Traces have real values, so a recorded loop also runs once. When NumPy has run as many equations as
 take the time of compiling the body (`_compile_cost`), it is compiled, and each further step costs
 one native call. A loop that is known to take more is compiled as a whole (`run_natively`). Bodies
-of equal text share the compiled code, because a nested loop is traced anew for each derivative and
+that are equal share the compiled code, because a nested loop is traced anew for each derivative and
 trace of the outer loop.
 
 Invariant: native code runs a step only if the body's guards hold; otherwise `replay` runs the step
@@ -12,11 +12,11 @@ and raises `ReplayDiverged`.
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from tracker.ir.fingerprint import fingerprint
 from tracker.ir.graph import Eqn, Function, Var, name_variables
 from tracker.ir.lowering import Loop
 from tracker.ir.op import Op
@@ -29,7 +29,7 @@ from tracker.tape.record import replay
 _COMPILE_COST = 5_000  # equations that NumPy runs, at 3 us each, while a small body is compiled,
 _COMPILE_COST_OF_EQUATION = 100  # and while one more equation of a body is
 _BYTES_PER_EQUATION = 1 << 13  # that NumPy copies in about this time: carries that steps write into
-_PROFILE_AFTER = 500  # equations before the body's text is looked up
+_PROFILE_AFTER = 500  # equations before the body is looked up
 _CACHE_SIZE = 128  # bodies
 
 _profiles: OrderedDict[str, _BodyProfile] = OrderedDict()
@@ -46,29 +46,30 @@ class _BodyProfile:
 
 def make_stepper(function: Function) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """A function of `values` with the results of `replay(function, values)`."""
-    size = len(function.body)
-    equations_run, profile = 0, None
+    profile, is_shared = _BodyProfile(), False
 
     def step(values: Sequence[Any]) -> Sequence[Any]:
-        nonlocal equations_run, profile
-        if profile is not None and profile.native is not None:
+        global _equations_replayed
+        nonlocal profile, is_shared
+        if profile.native is not None:
             found = profile.native(values)
             if found is not None:
                 return found
-        found, cost = _replay_and_count(function, size, values)
-        equations_run += cost
-        if profile is None and equations_run > _PROFILE_AFTER:
-            profile = _profile_of(function)
-            profile.equations_run += equations_run
-        elif profile is not None:
-            profile.equations_run += cost
-            if (
-                profile.native is None
-                and profile.equations_run > _compile_cost(function)
-                and not why_unavailable()
-            ):
-                profile.native = _compile_body(function)
-        return found
+        before = _equations_replayed
+        results = replay(function, values)
+        _equations_replayed += len(function.body)
+        profile.equations_run += _equations_replayed - before
+        if not is_shared and profile.equations_run > _PROFILE_AFTER:
+            own, profile, is_shared = profile, _profile_of(function), True
+            profile.equations_run += own.equations_run
+        elif (
+            is_shared
+            and profile.native is None
+            and profile.equations_run > _compile_cost(function)
+            and not why_unavailable()
+        ):
+            profile.native = _compile_body(function)
+        return results
 
     return step
 
@@ -113,36 +114,15 @@ def _text_length(function: Function) -> int:
     return len(function.body) + sum(map(_text_length, function.functions.values()))
 
 
-def _replay_and_count(
-    function: Function, size: int, values: Sequence[Any]
-) -> tuple[list[Any], int]:
-    """The results of a replay, and how many equations it ran."""
-    global _equations_replayed
-    before = _equations_replayed
-    found = replay(function, values)
-    _equations_replayed += size
-    return found, _equations_replayed - before
-
-
 def _profile_of(function: Function) -> _BodyProfile:
-    key = _cache_key(function)
+    key = fingerprint(function)
+    if key is None:  # what Python runs may be another object
+        return _BodyProfile()
     profile = _profiles.setdefault(key, _BodyProfile())
     _profiles.move_to_end(key)
     while len(_profiles) > _CACHE_SIZE:
         _profiles.popitem(last=False)
     return profile
-
-
-def _cache_key(function: Function) -> str:
-    """A function's text with nested functions, whose names have running numbers, named by order."""
-    order = {name: f"f{at}" for at, name in enumerate(_function_names(function))}
-    return re.sub(r"\w+", lambda found: order.get(found[0], found[0]), str(function))
-
-
-def _function_names(function: Function) -> Iterator[str]:
-    yield function.name
-    for nested in function.functions.values():
-        yield from _function_names(nested)
 
 
 def _compile_body(

@@ -86,21 +86,28 @@ def record_while(
 ) -> list[Any]:
     """Record a while loop; returns its final carries, the number of steps, and the stacks of the
     carries at the start of each step. `capacity`: the least length of the stacks."""
-    operands = (*cond.hoisted, *body.hoisted, *carries)
-    params: dict[str, Any] = {
-        "cond": cond.function,
-        "body": body.function,
-        "cond_consts": len(cond.hoisted),
-        "body_consts": len(body.hoisted),
-    }
+    operands, params = _operands_and_params(cond, body, carries, 0)
     plain = [data_of(x) for x in operands]
-    steps = int(evaluate(*plain, **params, capacity=0, keep=())[len(carries)])
+    steps = int(evaluate(*plain, **{**params, "keep": ()})[len(carries)])
     if capacity is None:
         size = sum(atom.type.nbytes for atom in body.function.outputs)
         capacity = min(_INITIAL_STACK_BYTES // max(size, 1), _INITIAL_STACK_STEPS)
     params["capacity"] = 1 << (max(2 * steps, capacity, 15)).bit_length()
-    params["keep"] = tuple(range(len(carries)))
     return unbundle(apply(while_, operands, params))
+
+
+def _operands_and_params(
+    cond: TracedBody, body: TracedBody, carries: Sequence[Any], capacity: int
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    params = {
+        "cond": cond.function,
+        "body": body.function,
+        "cond_consts": len(cond.hoisted),
+        "body_consts": len(body.hoisted),
+        "capacity": capacity,
+        "keep": tuple(range(len(carries))),
+    }
+    return (*cond.hoisted, *body.hoisted, *carries), params
 
 
 def _vjp(
@@ -110,7 +117,7 @@ def _vjp(
     of_cond, of_body, carried = split_list(xs, p.cond_consts, p.body_consts)
     last, (count,), saved = split_list(unbundle(y), len(carried), 1)
     seeds, _, found = split_list(g, len(carried), 1)
-    run = LoopRun(p.body, count, p.capacity, of_body, saved, {}, [], False)
+    run = LoopRun(p.body, count, p.capacity, of_body, saved, {}, [], [], False)
     cs = record_reverse_loop(run, last, seeds, [], found, wanted[len(of_cond) :], times)
     return [*(None for _ in of_cond), *cs]
 
@@ -132,20 +139,9 @@ def _jvp(ts: Sequence[Any], y: Any, xs: Sequence[Any], times: Times, **params: A
         return replay(p.cond, [*fixed, *values])
 
     carries = [*carried, *duals[1]]
-    traced_cond = trace_body("holds", holds, [*of_cond, *carries])
-    traced_step = trace_body("push", step, [*of_body, *duals[0], *carries])
-    made = apply(
-        while_,
-        (*traced_cond.hoisted, *of_cond, *traced_step.hoisted, *of_body, *duals[0], *carries),
-        {
-            "cond": traced_cond.function,
-            "body": traced_step.function,
-            "cond_consts": len(traced_cond.hoisted) + len(of_cond),
-            "body_consts": len(traced_step.hoisted) + len(of_body) + len(duals[0]),
-            "capacity": p.capacity,
-            "keep": tuple(range(len(carries))),
-        },
-    )
+    traced_cond = trace_body("holds", holds, carries, of_cond)
+    traced_step = trace_body("push", step, carries, [*of_body, *duals[0]])
+    made = apply(while_, *_operands_and_params(traced_cond, traced_step, carries, p.capacity))
     marks = [is_active(x, integers) for x in carried]
     _, ends, _, _, stacks = split_list(unbundle(made), n, sum(marks), 1, n)
     kept = fill_by_mask(stacks, marks)

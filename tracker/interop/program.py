@@ -65,7 +65,7 @@ class JaxProgram:
         trace = run.required_trace
         self.function, self.structure = _rolled(trace.function), trace.structure
         nothing = [None] * self.structure.count  # in place of values, which would keep the tape
-        self.template = tree.unflatten(self.structure, nothing, run.returned.template)
+        self.template = tree.unflatten(self.structure, nothing, run.result)
         self.results = _renewed(trace.outputs, self.function.outputs)
         self.arguments = [n if n < len(examples) else None for n in trace.inputs]
         captured = [n for n in trace.inputs if n >= len(examples)] + trace.captures

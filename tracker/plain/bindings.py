@@ -12,6 +12,7 @@ Invariants
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 from tracker.support.instances import cell_contents
@@ -74,27 +75,9 @@ class ItemBindings(Binding):
         kind.__setitem__(self.holder, name, x)
 
 
-class CellBinding(Binding):
-    """A variable of a closure."""
-
-    __slots__ = ("drop_in", "original")
-
-    def __init__(self, cell: Any, original: Any, drop_in: Any) -> None:
-        super().__init__(cell, id(cell))
-        self.original, self.drop_in = original, drop_in
-
-    def install(self) -> None:
-        if cell_contents(self.holder) is self.original:
-            self.holder.cell_contents = self.drop_in
-
-    def restore(self) -> None:
-        if cell_contents(self.holder) is self.drop_in:
-            self.holder.cell_contents = self.original
-
-
 class AttributeBinding(Binding):
-    """An attribute that is replaced as a whole: the defaults of a function, an attribute of a
-    class."""
+    """An attribute that is replaced as a whole: the contents of a closure cell, the defaults of a
+    function, an attribute of a class."""
 
     __slots__ = ("drop_in", "name", "original")
 
@@ -105,6 +88,8 @@ class AttributeBinding(Binding):
     def _read(self) -> Any:
         if isinstance(self.holder, type):
             return vars(self.holder).get(self.name)
+        if isinstance(self.holder, types.CellType):  # maybe empty
+            return cell_contents(self.holder)
         return getattr(self.holder, self.name)
 
     def _write(self, x: Any) -> None:

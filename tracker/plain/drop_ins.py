@@ -156,20 +156,16 @@ class CachedFunction:
         return str(self.__qualname__)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return _call_cached(self._function(), args, kwargs)
+        function: Any = self._function()
+        keys, named = [_key(x) for x in args], {name: _key(x) for name, x in kwargs.items()}
+        with ObserversSuspended():
+            return function(*keys, **named)
 
     def __get__(self, x: Any, cls: Any = None) -> Any:
         return self if x is None else types.MethodType(self, x)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._function(), name)
-
-
-def _call_cached(function: Any, args: Any, kwargs: Any) -> Any:
-    args = [_key(x) for x in args]
-    kwargs = {name: _key(x) for name, x in kwargs.items()}
-    with ObserversSuspended():
-        return function(*args, **kwargs)
 
 
 def _key(x: Any) -> Any:

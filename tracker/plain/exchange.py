@@ -57,12 +57,12 @@ class ExchangePlan:
         self.classes: list[weakref.ref[type]] = []
         self.namespaces: list[tuple[Namespace, int]] = []
         self.bindings: list[Binding] = []
-        self._follow(packages)
+        self._follow()
         self.bindings = list({binding.key: binding for binding in self.bindings}.values())
         if any(space.imports for space, _ in self.namespaces):
             self.bindings.append(IMPORTS)
 
-    def _follow(self, packages: Packages) -> None:
+    def _follow(self) -> None:
         """Follow the code to all namespaces."""
         seen: set[int] = set()
         todo = [*self.code]
@@ -70,7 +70,7 @@ class ExchangePlan:
             x = todo.pop()
             if type(x) is tuple:
                 code, space = x
-                known = self._enter(space, packages, seen, todo)
+                known = self._enter(space, seen, todo)
                 if known is not None:
                     known.add_code(code)
             elif id(x) in seen:
@@ -78,32 +78,30 @@ class ExchangePlan:
             elif isinstance(x, type):
                 seen.add(id(x))
                 for cls in x.__mro__:
-                    self._enter_class(cls, packages, seen, todo)
+                    self._enter_class(cls, seen, todo)
             elif isinstance(x, types.ModuleType):
-                self._enter(vars(x), packages, seen, todo)
+                self._enter(vars(x), seen, todo)
 
-    def _enter(
-        self, space: dict[str, Any], packages: Packages, seen: set[int], todo: list[Any]
-    ) -> Namespace | None:
+    def _enter(self, space: dict[str, Any], seen: set[int], todo: list[Any]) -> Namespace | None:
         """The namespace of user code with these globals; None for those of a library."""
-        if not is_user_namespace(space, packages):
+        if not is_user_namespace(space, self.packages):
             return None
         found = namespace_of(space)
         if id(space) not in seen:
             seen.add(id(space))
             if not found.version or not found.is_current():
-                found.look(packages)
+                found.look(self.packages)
             self.namespaces.append((found, found.version))
             self.bindings += found.bindings
             todo += found.code
         return found
 
-    def _enter_class(self, cls: type, packages: Packages, seen: set[int], todo: list[Any]) -> None:
+    def _enter_class(self, cls: type, seen: set[int], todo: list[Any]) -> None:
         space = getattr(sys.modules.get(cls.__module__), "__dict__", None)
         if space is None:  # a namespace that is no module
             functions = (x for x in vars(cls).values() if type(x) is types.FunctionType)
             space = next((f.__globals__ for f in functions), None)
-        if space is None or self._enter(space, packages, seen, todo) is None:
+        if space is None or self._enter(space, seen, todo) is None:
             return
         members: list[Any] = []
         for name, raw in list(vars(cls).items()):
@@ -123,7 +121,7 @@ class ExchangePlan:
                 members += (x.fget, x.fset, x.fdel)
             else:
                 members.append(getattr(x, "func", x))
-        _, code, bindings = reachable(members, packages)
+        _, code, bindings = reachable(members, self.packages)
         self.bindings += bindings
         todo += code
 

@@ -12,14 +12,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from tracker.plain.bindings import (
-    ACTIVE,
-    AttributeBinding,
-    Binding,
-    CellBinding,
-    Exchanged,
-    ItemBindings,
-)
+from tracker.plain.bindings import ACTIVE, AttributeBinding, Binding, Exchanged, ItemBindings
 from tracker.plain.drop_ins import (
     KNOWN,
     ORIGINALS,
@@ -35,12 +28,11 @@ from tracker.support.instances import (
     is_library_class,
     is_namespace_class,
 )
-from tracker.support.weakrefs import WeakIdentityDict
+from tracker.support.weakrefs import weak_cache
 
 _MAX_OBJECTS = 10_000  # looked at: frameworks have more
 _MAX_ITEMS = 256  # of a container: a longer one has data
 _CONTAINERS = (list, tuple, dict, set, frozenset)
-_IS_LIBRARY_CLASS: WeakIdentityDict[bool] = WeakIdentityDict()
 
 
 def _known_drop_in(x: Any) -> Any:
@@ -77,7 +69,7 @@ def reachable(
                 is_user = id(space) in NAMESPACES
                 if packages is not None and not is_user:
                     is_user = is_user_namespace(space, packages)
-                _look_into_function(x, todo, bindings, find if is_user else _itself)
+                _look_into_function(x, todo, bindings, find if is_user else lambda y: y)
         elif cls is types.MethodType:
             todo += (x.__self__, x.__func__)
         elif isinstance(x, _CONTAINERS):
@@ -98,16 +90,9 @@ def reachable(
     return key, code, bindings
 
 
-def _itself(x: Any) -> Any:
-    return x
-
-
+@weak_cache
 def _is_library_class(cls: type) -> bool:
-    known = _IS_LIBRARY_CLASS.get(cls)
-    if known is None:
-        known = is_library_class(cls) and not is_namespace_class(cls)
-        _IS_LIBRARY_CLASS[cls] = known
-    return known
+    return is_library_class(cls) and not is_namespace_class(cls)
 
 
 def _look_into_function(
@@ -119,10 +104,10 @@ def _look_into_function(
             continue
         drop_in = find(x)
         if drop_in is not x:
-            bindings.append(CellBinding(cell, x, drop_in))
+            bindings.append(AttributeBinding(cell, "cell_contents", x, drop_in))
             todo += [x] if leads_further(x) else []
-        elif id(cell) in ACTIVE:
-            bindings.append(ACTIVE[id(cell)])
+        elif (id(cell), "cell_contents") in ACTIVE:
+            bindings.append(ACTIVE[id(cell), "cell_contents"])
         else:
             todo.append(x)
     for name, given in (("__defaults__", f.__defaults__), ("__kwdefaults__", f.__kwdefaults__)):

@@ -20,13 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracker.support.instances import attributes, instance_dict, is_library_class, is_user_class
-from tracker.support.weakrefs import WeakIdentityDict
+from tracker.support.weakrefs import weak_cache
 
 _PROTOCOLS = ("__array__", "__array_struct__", "__array_interface__", "__dlpack__")
 _UNITS = ("magnitude", "units")
 _TEXT = (str, bytes, bytearray)
 LABELLING_PACKAGES = frozenset(("pandas", "xarray"))
-_LABELLED: WeakIdentityDict[bool] = WeakIdentityDict()  # by class
 _CALLABLE = (
     *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType),
     *(functools.partial, np.ufunc, np.vectorize, type, types.ModuleType),
@@ -98,13 +97,11 @@ def is_labelled(x: Any) -> bool:
     return is_labelled_class(type(x))
 
 
+@weak_cache
 def is_labelled_class(cls: type) -> bool:
     """Whether a class is of pandas or xarray, or derived from one."""
-    known = _LABELLED.get(cls)
-    if known is None:
-        packages = {each.__module__.partition(".")[0] for each in cls.__mro__}
-        known = _LABELLED[cls] = not packages.isdisjoint(LABELLING_PACKAGES)
-    return known
+    packages = {each.__module__.partition(".")[0] for each in cls.__mro__}
+    return not packages.isdisjoint(LABELLING_PACKAGES)
 
 
 def array_of_labelled(x: Any) -> Any:

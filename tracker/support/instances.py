@@ -15,19 +15,10 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from tracker.support.weakrefs import WeakIdentityDict
+from tracker.support.weakrefs import weak_cache
 from tracker.user_frames import is_library_file
 
 _NAMESPACES = {("types", "SimpleNamespace"), ("argparse", "Namespace")}
-_USER_CLASSES: WeakIdentityDict[bool] = WeakIdentityDict()
-
-
-def is_user_class(cls: type) -> bool:
-    """Whether a class is the user's, and its objects are no more than their attributes."""
-    known = _USER_CLASSES.get(cls)
-    if known is None:
-        known = _USER_CLASSES[cls] = _is_user_class(cls)
-    return known
 
 
 def cell_contents(cell: types.CellType, empty: Any = None) -> Any:
@@ -43,7 +34,9 @@ def is_namespace_class(cls: type) -> bool:
     return (cls.__module__, cls.__name__) in _NAMESPACES
 
 
-def _is_user_class(cls: type) -> bool:
+@weak_cache
+def is_user_class(cls: type) -> bool:
+    """Whether a class is the user's, and its objects are no more than their attributes."""
     if is_namespace_class(cls):
         return True
     if is_library_class(cls) or issubclass(cls, enum.Enum):

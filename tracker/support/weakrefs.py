@@ -8,8 +8,8 @@ containers of the standard library have callbacks in Python; these have one in C
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, MutableMapping
-from functools import partial
+from collections.abc import Callable, Iterator, MutableMapping
+from functools import partial, wraps
 from typing import Any, TypeVar
 
 _Known = TypeVar("_Known")
@@ -46,3 +46,18 @@ class WeakIdentityDict(MutableMapping[Any, _Known]):
 
     def __len__(self) -> int:
         return len(self._found)
+
+
+def weak_cache(compute: Callable[[Any], _Known]) -> Callable[[Any], _Known]:
+    """`functools.cache` for a function of one object, a class for instance: a result is kept as
+    long as its object lives."""
+    known: WeakIdentityDict[_Known] = WeakIdentityDict()
+
+    @wraps(compute)
+    def lookup(x: Any) -> _Known:
+        found = known.get(x)
+        if found is None:
+            found = known[x] = compute(x)
+        return found
+
+    return lookup

@@ -522,6 +522,13 @@ def public_name(func: Any) -> str:
     return f"{module}.{getattr(func, '__name__', func)}"
 
 
+def view_root(x: Any) -> Any:
+    """The array that a view, or a view of a view, refers to; anything else itself."""
+    while type(x) is Tracked and (view := getattr(x, "_view", None)) is not None:
+        x = view.base
+    return x
+
+
 def register_view(base: Tracked, part: Tracked) -> None:
     """Register an up-to-date view with its base, which has it read again after a write."""
     views = getattr(base, "_views", None)

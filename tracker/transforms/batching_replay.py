@@ -145,14 +145,12 @@ def _batched_loop(
                 broadcast_rows(x, m, n) if w else x for (x, m), w in zip(made, wide, strict=True)
             ]
 
-        traced = trace_body("rows", step, [*fixed, *start, *(data_of(x)[first] for x in rows)])
+        traced = trace_body("rows", step, [*start, *(data_of(x)[first] for x in rows)], fixed)
         new_marks = [a or b for a, b in zip(carried_marks, out_marks, strict=False)]
         if new_marks == carried_marks:
             break
         carried_marks = new_marks
-    made = record_loop(
-        traced.function, count, [*traced.hoisted, *fixed], start, rows, length, reverse, keep
-    )
+    made = record_loop(traced, count, start, rows, length, reverse, keep)
     ends, stacks = split_list(made, carries)
     stack_marks = [*out_marks[carries:], *(carried_marks[at] for at in keep)]
     return [

@@ -94,7 +94,7 @@ def _traced_rows(one: Callable[..., Any], moving: Sequence[Any], n: int) -> Batc
         return unbundle(y) if is_bundle else [y]
 
     traced = trace_body("row", body, [data_of(x)[0] for x in moving])
-    made = record_loop(traced.function, n, traced.hoisted, [], moving, n, False)
+    made = record_loop(traced, n, [], moving, n, False)
     return ([(y, True) for y in made], True) if is_bundle else (made[0], True)
 
 

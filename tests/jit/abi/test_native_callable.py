@@ -126,7 +126,7 @@ def test_an_entry_can_come_from_an_object_file():
     assert second.text == first.text
     assert not any(str(address) in second.text for address in second.symbols.values())
     loaded = engine.load(module.object_code, module.exports, symbols=second.symbols)
-    f = smoke.jitted(loader.make_entry(second, loaded))
+    f = smoke.jitted(loader.NativeEntry(second, loaded))
     np.testing.assert_array_equal(f(np.ones(3)), [2, 2, 2])
 
 
@@ -146,7 +146,7 @@ def test_refused_leaves():
     signature, _ = signature_of((np.ones(2, ">f8"),), {})
     assert not signature.is_native
     with pytest.raises(ValueError, match="f8"):
-        loader.compile_entry(NOTHING, signature, Outputs(shape_of(0), (ConstantOut(1),)))
+        smoke.entry_for(NOTHING, signature, Outputs(shape_of(0), (ConstantOut(1),)))
 
 
 def test_a_layout_that_is_not_known_is_refused(monkeypatch):
@@ -161,9 +161,7 @@ def test_an_entry_for_a_dead_object_takes_no_call():
 
     signature, values = signature_of((Thing(),), {})
     values.clear()
-    f = smoke.jitted(
-        loader.compile_entry(NOTHING, signature, Outputs(shape_of(0), (ConstantOut(1),)))
-    )
+    f = smoke.jitted(smoke.entry_for(NOTHING, signature, Outputs(shape_of(0), (ConstantOut(1),))))
     assert smoke.took_slow_path(f(Thing())) and smoke.took_slow_path(f(None))
 
 
@@ -172,7 +170,7 @@ def test_nested_calls_of_one_entry():
         return f(children[0] - 1.0) + 1 if children[0] > 0 else 0
 
     outputs = Outputs(shape_of(Bag([0])), (InputOut(0),), deeper)
-    f = smoke.jitted(loader.compile_entry(NOTHING, signature_of((1.0,), {})[0], outputs))
+    f = smoke.jitted(smoke.entry_for(NOTHING, signature_of((1.0,), {})[0], outputs))
     assert f(50.0) == 50
 
 
@@ -182,7 +180,7 @@ def test_reset_while_running_keeps_code_until_a_later_reset():
         return len(native_callable.entries(f))
 
     outputs = Outputs(shape_of(Bag([0])), (InputOut(0),), build)
-    f = smoke.jitted(loader.compile_entry(NOTHING, signature_of((1.0,), {})[0], outputs))
+    f = smoke.jitted(smoke.entry_for(NOTHING, signature_of((1.0,), {})[0], outputs))
     assert f(1.0) == 0
     assert took_slow_path(f(1.0))
     native_callable.remove_all_entries(f)

@@ -24,7 +24,7 @@ from jit_programs import assert_same
 
 from tracker import gradient, jit
 from tracker.jit.discovery.bytecode import instructions, referenced_names
-from tracker.jit.discovery.discovery import find_sources
+from tracker.jit.discovery.discovery import find_captured_state
 
 X = np.arange(1.0, 4.0)
 factor, which = 2.0, "factor"
@@ -406,7 +406,7 @@ def test_what_only_looks_like_reflection_costs_nothing():
     """A name in the code says which attribute: the others are not looked at."""
     s = _Held(v=2.0, seen=0)
     fast = jit(lambda x: x * getattr(s, "v"))  # noqa: B009
-    labels = {place.label for place in find_sources(fast)}
+    labels = {place.label for place in find_captured_state(fast).sources}
     labels = {name for name in labels if " lends" not in name and "names in" not in name}
     assert labels == {
         *("code of <lambda>", "closure variable s", "code of __init__", "_Held.v"),

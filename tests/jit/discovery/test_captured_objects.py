@@ -14,7 +14,7 @@ from jit_programs import assert_same
 import tracker as tr
 from tracker import gradient, jit
 from tracker.jit.discovery import discovery
-from tracker.jit.discovery.discovery import find_sources
+from tracker.jit.discovery.discovery import find_captured_state
 
 
 def _changes(m):
@@ -228,7 +228,7 @@ def test_a_long_chain_of_objects_is_looked_at_once(monkeypatch):
         for k in range(length):
             link = Link(float(k + 1), link)
         looks.clear()
-        places = find_sources(total(link))
+        places = find_captured_state(total(link)).sources
         assert len(places) >= 2 * length
         counts.append(len(looks))
     assert counts[1] <= 2 * counts[0] + 4

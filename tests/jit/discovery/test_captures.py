@@ -16,7 +16,7 @@ from test_parity import agree
 
 import tracker as tr
 from tracker import gradient, jit
-from tracker.jit.discovery.discovery import find_sources
+from tracker.jit.discovery.discovery import find_captured_state
 from tracker.jit.guards.source import FunctionSource, NamespaceSource
 from tracker.tape.tracked import Tracked
 
@@ -369,7 +369,7 @@ def test_a_derivative_reads_what_its_function_reads():
     f = jit(lambda x: np.sum(x * w))
     tr.value_and_grad(f)(w)
     (derived,) = f._jitted.derivatives.values()
-    labels = [place.label for place in find_sources(derived)]
+    labels = [place.label for place in find_captured_state(derived).sources]
     own = "names in test_captures"  # which module `np` is
     assert labels == ["code of <lambda>", "closure variable w", own, "names in numpy"]
 
@@ -455,7 +455,7 @@ def test_what_is_installed_anywhere_is_not_followed(tmp_path, monkeypatch, direc
     def f(x):
         return library.scaled(x) + weights[0]
 
-    labels = {place.label for place in find_sources(f)}
+    labels = {place.label for place in find_captured_state(f).sources}
     assert "global weights" in labels
     assert "global scale" not in labels
 

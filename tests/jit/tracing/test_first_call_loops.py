@@ -123,7 +123,7 @@ def test_a_loop_runs_again_for_its_saved_values(runs):
 
     def f(x):
         body = trace_body("step", lambda y: [y * 0.5], [x])
-        last, kept = loop.record_loop(body.function, 5, body.hoisted, [x], [], 5, False, (0,))
+        last, kept = loop.record_loop(body, 5, [x], [], 5, False, (0,))
         return last, np.cos(kept)
 
     fast = tracker.jit(f)

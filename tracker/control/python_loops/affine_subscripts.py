@@ -28,14 +28,15 @@ class NotRollable(Exception):
     """The iterations of a loop are not known to be alike."""
 
 
-def subscripts_of(index: tuple[Any, ...], shape: tuple[int, ...]) -> Subscripts:
-    """The subscripts of a canonical basic index."""
+def subscripts_of(access: Value) -> Subscripts:
+    """The subscripts of a read of, or a write into, a part of an array, by a basic index."""
+    index = access.params["index"]
     if isinstance(index, IterationIndex):
         if index.subscripts is None:
             raise NotRollable("a position wraps around, or a slice changes its length")
         return index.subscripts
     out: list[AffineSubscript | None] = []
-    extents = iter(shape)
+    extents = iter(np.shape(access.operands[0].aval))
     for part in index:
         if part is None:
             out.append(None)
@@ -163,15 +164,10 @@ def bounding_subscripts(subscripts: Subscripts) -> Subscripts:
     """Subscripts with all positions of any iteration along the axes that grow."""
     return tuple(
         [
-            _all_iterations(subscript) if subscript and subscript.grows else subscript
-            for subscript in subscripts
+            AffineSubscript(Affine(p.start.low), p.end.high - p.start.low) if p and p.grows else p
+            for p in subscripts
         ]
     )
-
-
-def _all_iterations(subscript: AffineSubscript) -> AffineSubscript:
-    low = subscript.start.low
-    return AffineSubscript(Affine(low), subscript.end.high - low)
 
 
 def is_everything(subscripts: Subscripts, shape: tuple[int, ...]) -> bool:

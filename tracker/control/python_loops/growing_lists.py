@@ -74,9 +74,15 @@ class GrowingLists:
     ) -> None:
         """Have lists what all iterations append: rows of stacks, or plain numbers. `after`: what
         names have after the loop."""
-        objects = {
-            key: self._objects(leaf, count, stacks, numbers) for key, leaf in self.leaves.items()
-        }
+        objects: dict[int, list[Any]] = {}
+        for key, leaf in self.leaves.items():
+            value = value_of(leaf)
+            if value in numbers:
+                objects[key] = list(numbers[value])
+            elif value in stacks:
+                objects[key] = rows_of(stacks[value], value.aval)
+            else:
+                objects[key] = [wrap(value) for _ in range(count)]
         for name, started in self.starts.items():
             ended = self.ends.get(name)
             if id(ended) in objects and ended is not started and _is_array(ended):
@@ -88,21 +94,6 @@ class GrowingLists:
             for at in range(count):
                 iteration = {key: rows[at] for key, rows in objects.items()}
                 x += [_rebuilt(element, iteration) for element in elements]
-
-    def _objects(
-        self,
-        leaf: Tracked,
-        count: int,
-        stacks: Mapping[Value, Any],
-        numbers: Mapping[Value, Sequence[Any]],
-    ) -> list[Any]:
-        """What stands for a leaf, for each iteration."""
-        value = value_of(leaf)
-        if value in numbers:
-            return list(numbers[value])
-        if value in stacks:
-            return rows_of(stacks[value], value.aval)
-        return [wrap(value) for _ in range(count)]
 
 
 def with_plain_numbers(state: IterationState, constants: ConstantValues) -> None:

@@ -54,8 +54,8 @@ _LINEAR = (add, subtract, negative, positive)  # of zeros they make zeros
 
 class GrowingValues:
     """What is known of growing values: their `spans`, whether they are zero outside, and whether
-    they are parts of arrays (`are_parts`), which may be anything there. `loops`: the spans of what
-    loops stack whose trip count moves."""
+    they are parts of arrays (`are_parts`), which may be anything there. `loops`: those whose
+    trip count moves."""
 
     def __init__(self, body: IterationBody) -> None:
         self.body = body
@@ -63,7 +63,7 @@ class GrowingValues:
         self.are_zero: set[Value] = set()
         self.are_parts: set[Value] = set()
         self.filled: dict[tuple[Value, int], Value] = {}
-        self.loops: dict[Value, Span] = {}
+        self.loops: set[Value] = set()
         self.numbers: dict[Affine, Any] = {}
         self.positions: dict[tuple[Affine, int], Value] = {}
         self.masks: dict[tuple[Spans, tuple[int, ...]], Value] = {}
@@ -156,8 +156,7 @@ class GrowingValues:
             raise NotRollable("a part of a slice whose extent moves is read")
         if base not in self.body.dependent:
             return self.read_unwritten(base, value)
-        shape = np.shape(base.aval)
-        subscripts = subscripts_of(value.params["index"], shape)
+        subscripts = subscripts_of(value)
         base = self._written_before(base, subscripts)
         stored = self._stored(base, value, subscripts)
         if stored is not None:
@@ -171,12 +170,11 @@ class GrowingValues:
 
     def read_unwritten(self, base: Value, value: Value) -> Any:
         """Write a read of a part of an array that is the same in all iterations."""
-        shape = np.shape(base.aval)
-        subscripts = subscripts_of(value.params["index"], shape)
+        subscripts = subscripts_of(value)
         whole = bounding_subscripts(subscripts)
         if any(p is not None and p.start.factor(self.body.variable) for p in whole):
             made = self.body.row(base, IterationIndex.of((), whole), part_aval(base.aval, whole))
-        elif is_everything(whole, shape):
+        elif is_everything(whole, np.shape(base.aval)):
             made = base
         else:
             made = read_affine(wrap(base), whole)._value
@@ -186,8 +184,7 @@ class GrowingValues:
         """The oldest version of an array in this iteration that is the same at these subscripts:
         versions that nothing else reads are made in the memory of the array."""
         while base.op is put and base in self.body.made:
-            written = subscripts_of(base.params["index"], np.shape(base.aval))
-            if not are_apart(written, subscripts):
+            if not are_apart(subscripts_of(base), subscripts):
                 break
             base = base.operands[0]
         return base
@@ -196,9 +193,8 @@ class GrowingValues:
         """What this iteration has written last, if it is what is read."""
         if base.op is not put or base not in self.body.made:
             return None
-        shape = np.shape(base.aval)
         part = base.operands[1]
-        if type(part) is not Value or subscripts_of(base.params["index"], shape) != subscripts:
+        if type(part) is not Value or subscripts_of(base) != subscripts:
             return None
         spans = spans_of(subscripts)
         if any(spans) and self.spans_of(part) != spans:
@@ -242,16 +238,12 @@ class GrowingValues:
         extents = iter(shape)
         for subscript in subscripts:
             extent = 1 if subscript is None else next(extents)
-            if (
-                writes
-                and subscript is not None
-                and subscript.width is None
-                and not subscript.start.terms
-            ):
-                index.append(HOLE)
-                arrays.append(np.intp(subscript.start.const))
-            elif subscript is None or not subscript.start.terms:
-                index.append(subscript and index_at((subscript,), (1 << 60,))[0])
+            if subscript is None or not subscript.start.terms:
+                if writes and subscript is not None and subscript.width is None:
+                    index.append(HOLE)
+                    arrays.append(np.intp(subscript.start.const))
+                else:
+                    index.append(subscript and index_at((subscript,), (1 << 60,))[0])
             elif subscript.width is None:
                 index.append(HOLE)
                 arrays.append(self.position(subscript.start, extent))
@@ -265,13 +257,12 @@ class GrowingValues:
     def write_part(self, value: Value) -> Value:
         """Write a write at subscripts that move with this loop, or grow."""
         base, part = value.operands
-        shape = np.shape(base.aval)
         if base in self.spans:
             raise NotRollable("a part of a slice whose extent moves is written")
         if rewrites_itself(value):
             same: Value = self.body.read(base)
             return same
-        subscripts = subscripts_of(value.params["index"], shape)
+        subscripts = subscripts_of(value)
         whole = bounding_subscripts(subscripts)
         array = self.body.read(self._before_same(base, subscripts))
         spans = spans_of(subscripts)
@@ -282,12 +273,9 @@ class GrowingValues:
 
     def _before_same(self, base: Value, subscripts: Subscripts) -> Value:
         """What an array was before this iteration wrote where it writes again."""
-        while base.op is put and base in self.body.made:
-            shape = np.shape(base.aval)
-            grows = any(spans_of(subscripts))
-            if grows or subscripts_of(base.params["index"], shape) != subscripts:
-                break
-            base = base.operands[0]
+        if not any(spans_of(subscripts)):
+            while base.op is put and base in self.body.made and subscripts_of(base) == subscripts:
+                base = base.operands[0]
         return base
 
     def merged(self, spans: Spans, value: Value, old: Value) -> Value:
@@ -440,9 +428,8 @@ class GrowingValues:
         if not (self._is_part_of_matrix(row, 1) and self._is_part_of_matrix(part, 2)):
             return None
         lines, matrix = row.operands[0], part.operands[0]
-        own = [*filter(None, subscripts_of(row.params["index"], lines.aval.shape))]
-        rectangle = bounding_subscripts(subscripts_of(part.params["index"], matrix.aval.shape))
-        subscripts = [*filter(None, rectangle)]
+        own = [*filter(None, subscripts_of(row))]
+        subscripts = [*filter(None, bounding_subscripts(subscripts_of(part)))]
         moving = [axis for axis, p in enumerate(own) if p.start.factor(self.body.variable)]
         span = self.spans[part][1 - inner]
         if len(moving) != 1 or own[moving[0]].width is not None or span is None:
@@ -488,47 +475,27 @@ class GrowingValues:
         counts = self.body.iteration.symbolic.counts.get(count, Affine(params["length"]))
         most = counts.high
         fixed = params["consts"] + params["carries"]
-        if any(map(self.spans_of, operands[:fixed])) or not most:
+        if operands[fixed:] or any(map(self.spans_of, operands)) or not most:
             raise NotRollable("a loop reads slices whose extents move with an outer one")
-        rows = [self._rows(x, counts, most) for x in operands[fixed:]]
         stacks = value.aval[params["carries"] :]
         avals = [np.zeros((most, *stack.shape[1:]), stack.dtype) for stack in stacks]
         made = self.body.emit(
             value.op,
-            (*map(self.body.read, (count, *operands[:fixed])), *rows),
+            tuple(map(self.body.read, (count, *operands))),
             {**params, "length": most},
             (*value.aval[: params["carries"]], *avals),
         )
-        self.loops[value] = Span(Affine(0), counts, most)
+        self.loops.add(value)
         return made
-
-    def _rows(self, x: Any, counts: Affine, most: int) -> Any:
-        """The rows of a loop, with room for the greatest trip count."""
-        spans, made = self.spans_of(x), self.body.read(x)
-        if spans is None or spans[0] is None or any(spans[1:]) or spans[0].width != counts:
-            raise NotRollable("a loop has other rows than iterations")
-        start, shape = spans[0].low, (most, *_aval(made).shape[1:])
-        aval = np.zeros(shape, _aval(made).dtype)
-        if not start.terms:
-            first = slice(start.const, start.const + most, 1)
-            rows = {"index": (first, *(slice(0, n, 1) for n in shape[1:]))}
-            return self.body.emit(getitem, (made,), rows, aval)
-        at = self._emit_array(add, self._iota((most,), 0), self.number(start))
-        index = (HOLE, *(slice(0, n, 1) for n in shape[1:]))
-        positions = self._emit_array(minimum, at, np.intp(spans[0].extent - 1))
-        return self.body.emit(gather, (made, positions), {"index": index}, aval)
 
     def _emit_array(self, op: Any, x: Value, y: Any) -> Value:
         return self.body.emit(op, (x, y), NO_PARAMS, x.aval)
 
     def _write_pick(self, value: Value) -> Value:
-        (bundle,), at = value.operands, value.params["at"]
-        made = self.body.read(bundle)
-        if at >= bundle.params["carries"]:
-            ndim = np.ndim(value.aval)
-            self.spans[value] = (self.loops[bundle], *(None for _ in range(ndim - 1)))
-            self.are_parts.add(value)
-        return self.body.emit(value.op, (made,), value.params, made.aval[at])
+        (bundle,) = value.operands
+        if value.params["at"] >= bundle.params["carries"]:
+            raise NotRollable("what a loop stacks, whose trip count moves, is read")
+        return self.body.emit(value.op, (self.body.read(bundle),), value.params, value.aval)
 
     def _written(
         self,
@@ -551,8 +518,9 @@ def rewrites_itself(value: Value) -> bool:
     if type(part) is not Value:
         return False
     is_read = part.op is getitem and part.operands[0] is base
-    return (is_read and _has_same_subscripts(part, value)) or (
-        base.op is put and base.operands[1] is part and _has_same_subscripts(base, value)
+    is_written = base.op is put and base.operands[1] is part
+    return (is_read and subscripts_of(part) == subscripts_of(value)) or (
+        is_written and subscripts_of(base) == subscripts_of(value)
     )
 
 
@@ -567,15 +535,9 @@ def _update(value: Value) -> tuple[Any, Any] | None:
     pairs = (part.operands, part.operands[::-1])
     for read, term in pairs if part.op is add else pairs[:1]:
         is_read = type(read) is Value and read.op is getitem and read.operands[0] is base
-        if is_read and _has_same_subscripts(read, value):
+        if is_read and subscripts_of(read) == subscripts_of(value):
             return part.op, term
     return None
-
-
-def _has_same_subscripts(a: Value, b: Value) -> bool:
-    """Whether two reads or writes of versions of an array are at the same subscripts."""
-    x, y = [subscripts_of(each.params["index"], np.shape(each.operands[0].aval)) for each in (a, b)]
-    return x == y
 
 
 def _aval(x: Any) -> Any:

@@ -16,16 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from tracker.control.body import BodyBuilder, body_counter
+from tracker.control.body import BodyBuilder
 from tracker.control.loop import record_loop
 from tracker.control.python_loops.affine_subscripts import NotRollable, stack_rows
 from tracker.control.python_loops.growing_values import GrowingValues
 from tracker.control.python_loops.moving_arrays import MovingArray
-from tracker.ir.graph import Atom, Function, name_variables, nested_functions
+from tracker.ir.graph import Atom
 from tracker.ir.lowering import Host, Loop, Map, Pick
 from tracker.ir.op import has_effect
 from tracker.ir.types import type_of
-from tracker.ir.verify import verify
 from tracker.ops.elementwise.binary import add
 from tracker.ops.indexing.canonical import indexed_shape
 from tracker.ops.indexing.getitem import getitem, put, scatter
@@ -82,7 +81,8 @@ class IterationBody:
 
     substitutes  the values of the iteration -> those of the body
     equations    of the body, with their positions in the recording
-    inputs       carried values, and `rows` with one element per iteration
+    starts       carried inputs, with what they are before the first iteration; `ends`: in the next
+    rows         inputs with one element per iteration, with the stacks of these
     """
 
     def __init__(self, iteration: Iteration, counts: Affine) -> None:
@@ -93,12 +93,9 @@ class IterationBody:
         self.positions: list[int] = []
         self.carried_versions: set[Value] = set()
         self.at = (0, None, 0)  # position, code and line of the equation that is written
-        self.starts: list[Any] = []
-        self.inputs: list[Value] = []
-        self.ends: list[Any] = []
-        self.rows: list[Any] = []
-        self.row_inputs: list[Value] = []
-        self.stacks: dict[Value, Any] = {}  # of the row inputs that are numbers
+        self.starts: dict[Value, Any] = {}
+        self.ends: dict[Value, Any] = {}
+        self.rows: dict[Value, Any] = {}
         self.outputs: list[Any] = []
         self.known_rows: dict[Any, Value] = {}
         self.symbols = {symbol.value: symbol for symbol in iteration.symbols}
@@ -158,20 +155,18 @@ class IterationBody:
     def run(self) -> tuple[list[Any], dict[Value, Any]]:
         """Record the loop; returns the tracked values that the carries have after it, and the
         stacks of what is appended."""
-        carried_arrays = {
-            c.start for c in self.iteration.carries if type(c.start.aval) is np.ndarray
-        }
         arrays = {
             c.start: MovingArray(self, c.start, c.end)
             for c in self.iteration.carries
-            if c.start in carried_arrays
+            if type(c.start.aval) is np.ndarray
         }
         moving = {start: array for start, array in arrays.items() if not array.is_whole}
         version_of = {version: a for a in moving.values() for version in a.versions}
-        for carry in self.iteration.carries:
-            if carry.start not in moving:
-                self.substitutes[carry.start] = self.carry_input(carry.origin, carry.start.aval)
-        self.carried_versions = {v for c in carried_arrays - set(moving) for v in self._versions(c)}
+        whole = [c for c in self.iteration.carries if c.start not in moving]
+        for carry in whole:
+            self.substitutes[carry.start] = self.carry_input(carry.origin, carry.start.aval)
+            if carry.start in arrays:
+                self.carried_versions |= self._versions(carry.start)
         for array in moving.values():
             array.enter()
         for value, code, line in self.needed:
@@ -185,10 +180,8 @@ class IterationBody:
                 version_of[base].access(value)
             else:
                 self.substitutes[value] = self._written(value)
-        whole = [c for c in self.iteration.carries if c.start not in moving]
-        ends = {c.start: self.read(c.end) for c in whole}
         for carry in whole:
-            self.end_carry(self.substitutes[carry.start], ends[carry.start])
+            self.end_carry(self.substitutes[carry.start], self.read(carry.end))
         for array in moving.values():
             array.leave()
         stacked = {
@@ -232,12 +225,11 @@ class IterationBody:
     def _written(self, value: Value) -> Any:
         index = value.params.get("index")
         if isinstance(index, IterationIndex) and index.subscripts is not None:
-            grows = any(subscript is not None and subscript.grows for subscript in index.subscripts)
+            subscripts = list(filter(None, index.subscripts))
+            grows = any(subscript.grows for subscript in subscripts)
             if value.op is getitem and value.operands[0] not in self.dependent and not grows:
                 return self.row(value.operands[0], index, value.aval)
-            if grows or any(
-                subscript is not None and subscript.start.terms for subscript in index.subscripts
-            ):
+            if grows or any(subscript.start.terms for subscript in subscripts):
                 read = value.op is getitem
                 return (self.growing.read_part if read else self.growing.write_part)(value)
         if any(map(self.growing.is_growing, value.operands)):
@@ -248,15 +240,18 @@ class IterationBody:
             raise NotRollable("a small part of an array is written, which would be copied")
         operands = tuple(map(self.read, value.operands))
         if isinstance(value.aval, np.generic) and self._is_stackable(value, operands):
-            return self._stacked(value, operands)
+            stacks = [self.rows.get(o, wrap(o)) if type(o) is Value else o for o in operands]
+            return self.row_input(apply(value.op, tuple(stacks)), value.aval)
         return self.emit(value.op, operands, value.params, value.aval)
 
     def _is_stackable(self, value: Value, operands: tuple[Any, ...]) -> bool:
         """Whether a number is computed from rows and what all iterations have alone: it can be
         computed for all iterations at once, before the loop."""
-        is_row = [type(o) is Value and o in self.stacks for o in operands]
+        is_row = [
+            type(o) is Value and o in self.rows and isinstance(o.aval, np.generic) for o in operands
+        ]
         others = [
-            (_aval(o), given)
+            (o.aval if type(o) is Value else o, given)
             for o, given, row in zip(operands, value.operands, is_row, strict=True)
             if not row
         ]
@@ -267,10 +262,6 @@ class IterationBody:
             and all(type(aval) in _NUMBERS or isinstance(aval, np.generic) for aval, _ in others)
             and not any(type(given) is Value and given in self.dependent for _, given in others)
         )
-
-    def _stacked(self, value: Value, operands: tuple[Any, ...]) -> Value:
-        stacks = [self.stacks.get(o, wrap(o)) if type(o) is Value else o for o in operands]
-        return self.row_input(apply(value.op, tuple(stacks)), value.aval)
 
     def read(self, operand: Any) -> Any:
         """What the body reads for an operand of the iteration."""
@@ -290,16 +281,14 @@ class IterationBody:
     def carry_input(self, start: Any, aval: Any) -> Value:
         """An input that is carried, with what it is before the first iteration."""
         made = Value(aval, None, (), NO_PARAMS)
-        self.inputs.append(made)
-        self.starts.append(start)
-        self.ends.append(None)
+        self.starts[made] = start
         return made
 
     def end_carry(self, carried: Value, end: Any) -> None:
         """Say what a carried input is in the next iteration."""
         if _type(end) != _type(carried):
             raise NotRollable("what is carried changes its type")
-        self.ends[self.inputs.index(carried)] = end
+        self.ends[carried] = end
 
     def row(self, array: Value, index: IterationIndex, aval: Any) -> Value:
         """An input that is a part of an array which moves."""
@@ -312,10 +301,7 @@ class IterationBody:
 
     def row_input(self, stack: Any, aval: Any) -> Value:
         made = Value(aval, None, (), NO_PARAMS)
-        self.rows.append(stack)
-        self.row_inputs.append(made)
-        if isinstance(aval, np.generic):
-            self.stacks[made] = stack
+        self.rows[made] = stack
         return made
 
     def output(self, value: Any) -> int:
@@ -326,19 +312,18 @@ class IterationBody:
     def _count_operand(self) -> Any:
         """The trip count, as a number of the iteration of the loop around this one."""
         total: Any = self.counts.const
-        for iteration in self.iteration.tracer.iterations:
+        outer = self.iteration.tracer.iterations
+        for iteration in outer:
             factor = self.counts.factor(iteration.variable)
             total = total + wrap(iteration.number) * factor if factor else total
         if type(total) is not int:
-            self.iteration.tracer.iterations[-1].counts[total._value] = self.counts
-            self.iteration.tracer.iterations[-1].growing.add(
-                total._value
-            )  # the extent of what is stacked
+            outer[-1].counts[total._value] = self.counts
+            outer[-1].growing.add(total._value)  # the extent of what is stacked
         return total
 
     def _drop_unread(self) -> None:
         """Forget equations and rows that nothing reads: others were computed from them."""
-        read = {x for x in (*self.ends, *self.outputs) if type(x) is Value}
+        read = {x for x in (*self.ends.values(), *self.outputs) if type(x) is Value}
         kept: list[int] = []
         for at in reversed(range(len(self.equations))):
             made = self.equations[at][0]
@@ -348,9 +333,7 @@ class IterationBody:
         kept.reverse()
         self.equations = [self.equations[at] for at in kept]
         self.positions = [self.positions[at] for at in kept]
-        rows = [at for at, made in enumerate(self.row_inputs) if made in read]
-        self.row_inputs = [self.row_inputs[at] for at in rows]
-        self.rows = [self.rows[at] for at in rows]
+        self.rows = {made: stack for made, stack in self.rows.items() if made in read}
 
     def _record(self) -> Any:
         """Record the loop; returns a function from a carried input, or the number of an output, to
@@ -359,33 +342,14 @@ class IterationBody:
         tracer = Tracer(1)
         tracer.recording.equations = self.equations
         tracer.recording.plain_arrays = self.iteration.tracer.recording.plain_arrays
-        builder = _IterationBodyBuilder(tracer, [*self.inputs, *self.row_inputs], self.positions)
-        builder.build_equations()
-        atoms: list[Atom] = [builder.atom(x) for x in (*self.ends, *self.outputs)]
-        inputs = [builder.vars[value] for value in (*self.inputs, *self.row_inputs)]
-        function = Function(
-            f"iteration{next(body_counter)}",
-            (*builder.captured, *inputs),
-            (),
-            tuple(builder.body),
-            tuple(atoms),
-            nested_functions(builder.body),
-        )
-        name_variables(function)
-        verify(function)
-        carries = len(self.inputs)
-        found = record_loop(
-            function,
-            self._count_operand(),
-            builder.arrays,
-            self.starts,
-            self.rows,
-            self.count,
-            False,
-        )
+        inputs, starts = list(self.starts), list(self.starts.values())
+        builder = _IterationBodyBuilder(tracer, [*inputs, *self.rows], self.positions)
+        body = builder.build("iteration", [*map(self.ends.get, inputs), *self.outputs])
+        count = self._count_operand()
+        found = record_loop(body, count, starts, list(self.rows.values()), self.count, False)
 
         def result(of: Value | int) -> Any:
-            return found[self.inputs.index(of) if isinstance(of, Value) else carries + of]
+            return found[inputs.index(of) if isinstance(of, Value) else len(inputs) + of]
 
         return result
 
@@ -411,10 +375,6 @@ def _is_small_write(value: Value) -> bool:
     return size > max(_SMALL_ARRAY, 4 * math.prod(indexed_shape(value.params["index"], shape)))
 
 
-def _aval(x: Any) -> Any:
-    return x.aval if type(x) is Value else x
-
-
 def _type(x: Any) -> Any:
-    aval = _aval(x)
+    aval = x.aval if type(x) is Value else x
     return type(aval) is np.ndarray, type_of(aval)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import builtins
 import math
+import operator
 import types
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -25,11 +26,13 @@ from tracker.control.python_loops.loop_code import CodeNames, LoopCode, function
 from tracker.ir.op import NUMPY, UFUNCS
 from tracker.jit.tracing import BUILTIN_SHIMS
 from tracker.plain import original_of
+from tracker.support.instances import cell_contents
 from tracker.support.structs import field, record
 from tracker.tape.record import value_of
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 
+# Shims that tell nothing of what a symbolic number really is.
 _SHIMS = [BUILTIN_SHIMS[name] for name in ("isinstance", "range", "zip", "enumerate")]
 _DROP_INS = "tracker.numpy."
 _MAX_OBJECTS = 2000
@@ -60,6 +63,7 @@ _NUMPY_OF_GROWING = frozenset(getattr(np, name) for name in _NUMPY_NAMES_OF_GROW
 _ATTRIBUTES_OF_GROWING = frozenset(["T", "copy", "dot", "dtype", "ndim", "shape", "size", "sum"])
 _WRITING = frozenset(("copyto", "put", "place", "putmask", "put_along_axis", "fill_diagonal"))
 _ATTRIBUTES = frozenset(_ATTRIBUTE_NAMES.split())
+_MISSING = object()
 
 
 @record()
@@ -100,7 +104,7 @@ class IterationState:
         view was written."""
         for x, contents in self.containers.values():
             now = _contents(x)
-            if len(now) != len(contents) or any(map(_differs, now, contents)):
+            if len(now) != len(contents) or any(map(operator.is_not, now, contents)):
                 return False
         return all(copy.tobytes() == array.tobytes() for array, copy in self.arrays.values())
 
@@ -111,10 +115,6 @@ class IterationState:
             for handle, value in self.handles.values()
             if value is not None and handle._value is not value
         ]
-
-
-def _differs(a: Any, b: Any) -> bool:
-    return a is not b
 
 
 def _contents(x: Any) -> tuple[Any, ...]:
@@ -157,14 +157,12 @@ class _Finder:
                 self.understood &= _ATTRIBUTES.issuperset(path.attributes)
                 self._note_attributes(path.attributes)
                 continue
-            missing = object()
             if path.kind == "global":
-                x = space.get(path.name, getattr(builtins, path.name, missing))
+                x = space.get(path.name, getattr(builtins, path.name, _MISSING))
             else:
-                x = ((cells if path.kind == "cell" else None) or local or {}).get(
-                    path.name, missing
-                )
-            if x is missing:
+                held = (cells if path.kind == "cell" else None) or local or {}
+                x = held.get(path.name, _MISSING)
+            if x is _MISSING:
                 self.understood = False
                 return
             self._add_path(x, path.attributes)
@@ -224,19 +222,15 @@ class _Finder:
     def _is_pure(self, x: Any) -> bool:
         """Whether calls of an object only compute a result, or change what is compared."""
         x = _original(x)
-        if type(x) is types.ModuleType or is_shim(x):
+        if type(x) is types.ModuleType or any(x is shim for shim in _SHIMS):
             return True
         try:
             if x in _BUILTINS or (isinstance(x, np.ufunc) and x in UFUNCS):
                 return True
             if x in _NUMPY or x in NUMPY:
                 self.found.may_grow &= x in _NUMPY_OF_GROWING
-            if x in _NUMPY:
-                return True
-            if x in NUMPY:
-                return getattr(x, "__name__", "") not in _WRITING and "random" not in str(
-                    getattr(x, "__module__", "")
-                )
+                name, module = getattr(x, "__name__", ""), str(getattr(x, "__module__", ""))
+                return x in _NUMPY or (name not in _WRITING and "random" not in module)
         except TypeError:
             return False
         if type(x) is types.BuiltinFunctionType:
@@ -247,11 +241,8 @@ class _Finder:
         names = function_code(f.__code__)
         if names is None:
             return False
-        cells = {
-            name: cell.cell_contents
-            for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
-            if not _is_empty(cell)
-        }
+        held = (cell_contents(cell, _MISSING) for cell in f.__closure__ or ())
+        cells = dict(zip(f.__code__.co_freevars, held, strict=True))
         self.add_data(f.__defaults__ or ())
         self.add_data((f.__kwdefaults__ or {}).values())
         self.add_names(names, names.paths, None, f.__globals__, cells)
@@ -271,16 +262,3 @@ def _original(x: Any) -> Any:
     if type(x) is types.FunctionType and x.__globals__.get("__name__", "").startswith(_DROP_INS):
         return getattr(x, "__wrapped__", x)
     return x
-
-
-def _is_empty(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:
-        return True
-    return False
-
-
-def is_shim(x: Any) -> bool:
-    """Whether a function is a shim that tells nothing of what a symbolic number really is."""
-    return any(x is shim for shim in _SHIMS)

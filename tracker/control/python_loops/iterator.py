@@ -7,7 +7,6 @@ a symbolic one, and `_end` rolls the rest of the loop if that iteration can stan
 
 from __future__ import annotations
 
-import builtins
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +20,7 @@ from tracker.control.python_loops.constants import ConstantValues
 from tracker.control.python_loops.growing_lists import GrowingLists, with_plain_numbers
 from tracker.control.python_loops.iteration_body import Carry, Iteration, IterationBody, Symbol
 from tracker.control.python_loops.iteration_state import IterationState
-from tracker.control.python_loops.loop_code import LoopCode
+from tracker.control.python_loops.loop_code import LoopCode, loop_code
 from tracker.ir.types import type_of
 from tracker.jit.tracing import calls_unmonitored
 from tracker.ops.elementwise.unary import positive
@@ -40,7 +39,7 @@ from tracker.tape.loop_index import (
 from tracker.tape.observers import thread_state
 from tracker.tape.record import apply, record_result, value_of, wrap
 from tracker.tape.tracer import Tracer, current_tracer
-from tracker.tape.tracked import Tracked
+from tracker.tape.tracked import Tracked, view_root
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 _MIN_TRIP_COUNT = 6  # of a loop that is followed
@@ -55,7 +54,7 @@ _running: list[weakref.ref[LoopIterator]] = []
 def start(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
     """The iterator of a loop over what is given; None if the loop is not followed."""
     called = None if kind == "rows" else kind
-    code = LoopCode.at(frame.f_code, frame.f_lasti, called)
+    code = loop_code(frame.f_code, frame.f_lasti, called)
     state = thread_state
     if code is None or state.observer is not None or state.stop_gradient is not None:
         return None
@@ -95,40 +94,34 @@ class _Source:
 def _source(kind: str, given: tuple[Any, ...]) -> _Source | None:
     if kind == "range":
         moves = any(type(x) is Tracked for x in given)
-        return _moving_range_source(*given) if moves else _range_source(builtins.range(*given))
+        return _moving_range_source(*given) if moves else _plain_range_source(range(*given))
     if kind == "rows":
         return _rows_source(*given)
     if kind == "enumerate":
-        numbers = builtins.range(given[1] if len(given) > 1 else 0, sys.maxsize)
+        numbers = range(given[1] if len(given) > 1 else 0, sys.maxsize)
         given = (numbers, given[0])
-    parts = [_part_source(x) for x in given]
-    if not parts or any(part is None for part in parts):
+    parts = [part for x in given if (part := _part_source(x)) is not None]
+    if not parts or len(parts) < len(given):
         return None
-    known = [part for part in parts if part is not None]
     return _Source(
-        Affine(min(part.count for part in known)),
-        lambda at: tuple([part.item(at) for part in known]),
+        Affine(min(part.count for part in parts)),
+        lambda at: tuple([part.item(at) for part in parts]),
         lambda iteration, at, symbols: tuple(
-            [part.symbolic(iteration, at, symbols) for part in known]
+            [part.symbolic(iteration, at, symbols) for part in parts]
         ),
     )
 
 
 def _part_source(x: Any) -> _Source | None:
-    if type(x) is builtins.range:
-        return _range_source(x)
+    if type(x) is range:
+        return _plain_range_source(x)
     if type(x) is Tracked or (type(x) is np.ndarray and x.dtype.kind in "biufc"):
         return _rows_source(x) if np.ndim(x) else None
     return None
 
 
-def _range_source(numbers: range) -> _Source:
-    def symbolic(iteration: SymbolicIteration, at: int, symbols: list[Symbol]) -> Any:
-        made = iteration.index(Affine(numbers[at]), numbers.step)
-        symbols.append(Symbol(made._value, numbers[at], numbers.step))  # type: ignore[arg-type]
-        return made
-
-    return _Source(Affine(len(numbers)), numbers.__getitem__, symbolic)
+def _plain_range_source(numbers: range) -> _Source:
+    return _range_source(numbers.start, Affine(numbers.start), numbers.step, Affine(len(numbers)))
 
 
 def _moving_range_source(first: Any, stop: Any = None, step: Any = 1) -> _Source | None:
@@ -138,8 +131,11 @@ def _moving_range_source(first: Any, stop: Any = None, step: Any = 1) -> _Source
     if low is None or high is None or type(step) is not int or abs(step) != 1:
         return None
     counts = high.minus(low).times(step)
-    if counts.low < 0:
-        return None
+    return None if counts.low < 0 else _range_source(first, low, step, counts)
+
+
+def _range_source(first: Any, low: Affine, step: int, counts: Affine) -> _Source:
+    """A range from a number, which has a form."""
 
     def symbolic(iteration: SymbolicIteration, at: int, symbols: list[Symbol]) -> Any:
         made = iteration.index(low.plus(Affine(step * at)), step)
@@ -261,7 +257,8 @@ class LoopIterator:
         iterations = self.tracer.iterations
         del iterations[iterations.index(run.symbolic) :]
         names = frame_locals(frame)
-        constants = ConstantValues(run.iteration, [*_plain_numbers(run)])
+        plain = [name for name, x in run.originals.items() if type(x) is not Tracked]
+        constants = ConstantValues(run.iteration, [run.names[name]._value for name in plain])
         try:
             rolled = self._roll(run, names, constants, frame)
         except Exception:  # what a later iteration raises, the plain loop raises at that iteration
@@ -352,18 +349,11 @@ class LoopIterator:
 def _marks(tracer: Tracer) -> tuple[int, ...]:
     """How much a tracer has noted of what an iteration of a loop may not do."""
     recording, guards, escapes = tracer.recording, tracer.guards, tracer.escapes
-    return (
-        len(tracer.errors),
-        len(recording.aliases),
-        len(recording.closed_at),
-        len(guards.by_value),
-        len(guards.no_alias),
-        len(escapes.arrays),
-        len(escapes.values),
-        len(guards.alias_queries),
-        len(guards.flag_queries),
-        tracer.drops_history,
+    noted = (
+        *(tracer.errors, recording.aliases, recording.closed_at, escapes.arrays, escapes.values),
+        *(guards.by_value, guards.no_alias, guards.alias_queries, guards.flag_queries),
     )
+    return *map(len, noted), tracer.drops_history
 
 
 def _own_number(x: Any, state: IterationState) -> Any:
@@ -386,12 +376,6 @@ def _is_number(aval: Any) -> bool:
     return type(aval) in _NUMBERS or isinstance(aval, np.number)
 
 
-def _plain_numbers(run: _SymbolicRun) -> Iterator[Value]:
-    for name, x in run.originals.items():
-        if type(x) is not Tracked:
-            yield run.names[name]._value
-
-
 class _IterationCarries:
     """What an iteration has given other values: names, and arrays that it has written into."""
 
@@ -399,8 +383,7 @@ class _IterationCarries:
         self.names: list[str] = []
         self.handles: list[Tracked] = []
         self.kept: dict[str, Any] = {}  # names that go on with what they had
-        self.of_names: list[Carry] = []
-        self.of_handles: list[Carry] = []
+        self.all: list[Carry] = []  # of names, then of handles
         self.run = run
         handles = {id(x) for x, _ in run.state.handles.values()}
         for name, before in run.names.items():
@@ -411,24 +394,20 @@ class _IterationCarries:
                 continue
             if type(before) is not Tracked:
                 raise NotRollable(f"{name} changes")
-            if id(_base_of(after)) in handles and not _is_number(value_of(after).aval):
+            if id(view_root(after)) in handles and not _is_number(value_of(after).aval):
                 raise NotRollable(f"{name} is an array that has another name")
             self.names.append(name)
             end = value_of(after) if type(after) is Tracked else after
             start = run.starts[name]
             origin = run.originals.get(name, before)
             given = wrap(start) if type(origin) is Tracked else origin
-            self.of_names.append(_carry(start, end, given))
+            self.all.append(_carry(start, end, given))
         for handle, value in run.state.written():
             if getattr(handle, "_view", None) is not None:
                 raise NotRollable("a view is written, or what it shows")
             self.handles.append(handle)
-            self.of_handles.append(_carry(value, handle._value, wrap(value)))
+            self.all.append(_carry(value, handle._value, wrap(value)))
         self._refuse_shared(run, names)
-
-    @property
-    def all(self) -> list[Carry]:
-        return [*self.of_names, *self.of_handles]
 
     def _refuse_shared(self, run: _SymbolicRun, names: dict[str, Any]) -> None:
         """Refuse where one value may stand for two things, of which an iteration changes one."""
@@ -441,7 +420,7 @@ class _IterationCarries:
             if sum(value is start for value in reached) > 1:
                 raise NotRollable("two arrays or names have the same value")
         arrays = [
-            id(_base_of(names[name]))
+            id(view_root(names[name]))
             for name in self.names
             if type(names[name]) is Tracked and not _is_number(value_of(names[name]).aval)
         ]
@@ -456,13 +435,6 @@ class _IterationCarries:
         )
         for handle, result in zip(self.handles, results[count:], strict=True):
             write_value(handle, result)
-
-
-def _base_of(x: Any) -> Any:
-    """The array that a view shows; anything else itself."""
-    while type(x) is Tracked and (view := getattr(x, "_view", None)) is not None:
-        x = view.base
-    return x
 
 
 def _carry(start: Value | None, end: Any, origin: Any) -> Carry:

@@ -1,7 +1,7 @@
 """The bytecode of a Python loop: which names it binds and reads, and whether its iterations can
 only change what `iteration_state.py` compares.
 
-`LoopCode.at` reads a loop once; `function_code` does the same for the whole of a function that the
+`loop_code` reads a loop once; `function_code` does the same for the whole of a function that the
 loop calls. Only instructions on the lists below are understood: nothing that binds attributes,
 globals or closure variables, yields, imports, makes functions, or handles exceptions.
 
@@ -81,20 +81,13 @@ class LoopCode:
     carried: frozenset[str]
     read_after: frozenset[str]
 
-    @staticmethod
-    def at(code: CodeType, offset: int, called: str | None) -> LoopCode | None:
-        """The loop that iterates what the instruction at an offset gives, which is the call of a
-        global by this name (None: it asks something for its iterator). None if there is no such
-        loop, or it is not understood."""
-        return _loop_code(code, offset, called)
 
-
+@functools.lru_cache(512)
 class _Reader:
     """The instructions of a code object, and which local names are live."""
 
     def __init__(self, code: CodeType) -> None:
-        self.code = code
-        self.steps = [s for s in dis.get_instructions(code) if s.opname not in ("CACHE",)]
+        self.steps = list(dis.get_instructions(code))
         self.offsets = [s.offset for s in self.steps]
         self.handlers = list(getattr(dis.Bytecode(code), "exception_entries", ()))
 
@@ -145,10 +138,13 @@ def _locals_of(step: dis.Instruction) -> tuple[Sequence[str], Sequence[str]]:
 
 
 @functools.lru_cache(4096)
-def _loop_code(code: CodeType, offset: int, called: str | None) -> LoopCode | None:
+def loop_code(code: CodeType, offset: int, called: str | None) -> LoopCode | None:
+    """The loop that iterates what the instruction at an offset gives, which is the call of a global
+    by this name (None: it asks something for its iterator). None if there is no such loop, or it is
+    not understood."""
     if not code.co_flags & _OPTIMIZED or not _NESTED_BINDING.isdisjoint(code.co_names):
         return None
-    reader = _reader(code)
+    reader = _Reader(code)
     at = reader.number_at(offset)
     steps = reader.steps
     if called is not None:
@@ -201,17 +197,12 @@ _OPTIMIZED = 0x1  # local names are numbered: the code is a function's
 _GENERATOR = 0x20 | 0x80 | 0x200
 
 
-@functools.lru_cache(512)
-def _reader(code: CodeType) -> _Reader:
-    return _Reader(code)
-
-
 @functools.lru_cache(4096)
 def function_code(code: CodeType) -> CodeNames | None:
     """What the whole of a function names; None if it is not understood."""
     if code.co_flags & _GENERATOR or not _NESTED_BINDING.isdisjoint(code.co_names):
         return None
-    reader = _reader(code)
+    reader = _Reader(code)
     if reader.handlers or code.co_cellvars:
         return None
     return _names_of(reader.steps, _IN_FUNCTIONS)

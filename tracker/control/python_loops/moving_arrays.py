@@ -42,21 +42,20 @@ _MAX_WINDOW = 4  # lines that are carried
 
 
 class _Access:
-    """A read or write of one version of an array."""
+    """A read or write of one version of an array. Its window finds the line that it is in, by
+    `offset` from that of the first write, and its index `inside` the line."""
 
     def __init__(self, value: Value) -> None:
         self.value = value
         self.writes = value.op is put
-        self.subscripts = subscripts_of(value.params["index"], np.shape(value.operands[0].aval))
+        self.subscripts = subscripts_of(value)
+        self.offset = 0
+        self.inside: list[Any] = []
 
     def is_apart(self, subscripts: Subscripts, variable: LoopVariable) -> bool:
         """Whether an access never touches others at these subscripts, in whatever iterations."""
         pairs = zip(filter(None, self.subscripts), filter(None, subscripts), strict=True)
         return any(_ends_before(a, b, variable) or _ends_before(b, a, variable) for a, b in pairs)
-
-
-def _has_one_subscript(group: Sequence[_Access]) -> bool:
-    return all(a.subscripts == group[0].subscripts for a in group)
 
 
 def _ends_before(a: AffineSubscript, b: AffineSubscript, variable: LoopVariable) -> bool:
@@ -71,18 +70,19 @@ def _ends_before(a: AffineSubscript, b: AffineSubscript, variable: LoopVariable)
 
 
 class MovingArray:
-    """An array that an iteration writes. `is_whole`: it is carried as it is; otherwise its accesses
-    are in `parts`."""
+    """An array that an iteration writes. `is_whole`: it is carried as it is; otherwise what is
+    written is in `windows`, and the other accesses are reads of the initial array."""
 
     def __init__(self, body: IterationBody, start: Value, end: Any) -> None:
         self.body, self.start = body, start
         self.versions: set[Value] = {start}
-        self.accesses: list[_Access] = []
-        self.part_of: dict[Value, _Part] = {}
+        self.accesses: dict[Value, _Access] = {}
+        self.windows: list[_Window] = []
+        self.window_of: dict[Value, _Window] = {}
         try:
             self.is_whole = not self._find_accesses(end)
             if not self.is_whole:
-                self._find_parts()
+                self._find_windows()
         except NotRollable:
             self.is_whole = True
 
@@ -98,9 +98,8 @@ class MovingArray:
             if not is_access or len(found) > 1:
                 understood = False
                 continue
-            access = _Access(value)
+            access = self.accesses[value] = _Access(value)
             moves |= any(p is not None and bool(p.start.terms) for p in access.subscripts)
-            self.accesses.append(access)
             if access.writes:
                 understood &= value.operands[0] is newest
                 newest = value
@@ -108,12 +107,13 @@ class MovingArray:
         understood &= newest is end
         if understood:
             self.groups = self._find_groups()
-        return understood and (moves or all(map(_has_one_subscript, self.groups)))
+            moves |= all(a.subscripts == g[0].subscripts for g in self.groups for a in g)
+        return understood and moves
 
     def _find_groups(self) -> list[list[_Access]]:
         """The accesses, divided so that those of two groups never touch."""
         groups: list[list[_Access]] = []
-        for access in self.accesses:
+        for access in self.accesses.values():
             near = [
                 g
                 for g in groups
@@ -123,15 +123,13 @@ class MovingArray:
             groups.append([*(a for g in near for a in g), access])
         return groups
 
-    def _find_parts(self) -> None:
+    def _find_windows(self) -> None:
         for group in self.groups:
-            part: _Part = _Unwritten(self.body, self.start)
             if any(a.writes for a in group):
-                part = _Window(self.body, self.start, group)
-                self._refuse_overlaps(part, group)
-            self.part_of.update(dict.fromkeys([a.value for a in group], part))
-        self.parts = list(dict.fromkeys(self.part_of.values()))
-        self.access_of = {access.value: access for access in self.accesses}
+                window = _Window(self.body, self.start, group)
+                self._refuse_overlaps(window, group)
+                self.windows.append(window)
+                self.window_of.update(dict.fromkeys([a.value for a in group], window))
 
     def _refuse_overlaps(self, window: _Window, group: Sequence[_Access]) -> None:
         """Refuse a window whose lines, which are written back as a whole, have in them what other
@@ -142,9 +140,9 @@ class MovingArray:
                 raise NotRollable("lines that are written overlap")
 
     def enter(self) -> None:
-        """Add the inputs of the parts to the body."""
-        for part in self.parts:
-            part.enter()
+        """Add the inputs of the windows to the body."""
+        for window in self.windows:
+            window.enter()
 
     @property
     def variable(self) -> LoopVariable:
@@ -152,43 +150,23 @@ class MovingArray:
 
     def access(self, value: Value) -> None:
         """Write the read or write that gives `value` into the body."""
-        part, access = self.part_of[value], self.access_of[value]
-        if access.writes:
-            part.write(access, value.operands[1])
+        window, access = self.window_of.get(value), self.accesses[value]
+        if window is None:
+            self.body.substitutes[value] = self.body.growing.read_unwritten(self.start, value)
+        elif access.writes:
+            window.write(access, value.operands[1])
         else:
-            self.body.substitutes[value] = part.read(access)
+            self.body.substitutes[value] = window.read(access)
 
     def leave(self) -> None:
-        for part in self.parts:
-            part.leave()
+        for window in self.windows:
+            window.leave()
 
     def result(self, results: Callable[[Any], Any]) -> Any:
         """The array after the loop."""
         array = wrap(self.start)
-        for part in self.parts:
-            array = part.write_back(array, results)
-        return array
-
-
-class _Unwritten:
-    """A part of an array that no iteration writes."""
-
-    def __init__(self, body: IterationBody, start: Value) -> None:
-        self.body, self.start = body, start
-
-    def enter(self) -> None:
-        pass
-
-    def read(self, access: _Access) -> Any:
-        return self.body.growing.read_unwritten(self.start, access.value)
-
-    def write(self, access: _Access, value: Any) -> None:
-        raise NotRollable("a part is written")  # it would be a `_Window`
-
-    def leave(self) -> None:
-        pass
-
-    def write_back(self, array: Any, results: Callable[[Any], Any]) -> Any:
+        for window in self.windows:
+            array = window.write_back(array, results)
         return array
 
 
@@ -221,7 +199,6 @@ class _Window:
 
     def _find_offsets(self, accesses: list[_Access]) -> None:
         """Where along the axis each access is, in iterations from the first one."""
-        self.offsets: dict[Value, int] = {a.value: 0 for a in accesses}
         self.step = 1
         written = [a for a in accesses if a.writes]
         if self.axis is not None:
@@ -235,11 +212,11 @@ class _Window:
                 far = a.subscripts[self.axis].start.minus(base)  # type: ignore
                 if far.terms or far.const % self.step:
                     raise NotRollable("an array is read and written at subscripts far apart")
-                self.offsets[a.value] = far.const // self.step
+                a.offset = far.const // self.step
             self.base = base.at_start(self.body.variable)
-        found = [self.offsets[a.value] for a in written]
+        found = [a.offset for a in written]
         self.low_write, self.high_write = min(found), max(found)
-        self.low = min(self.low_write, *self.offsets.values())
+        self.low = min(a.offset for a in accesses)
         if self.high_write - self.low > _MAX_WINDOW:
             raise NotRollable("an array is read far behind where it is written")
 
@@ -247,8 +224,6 @@ class _Window:
         """The subscripts of a line, and each access within one: along an axis where all accesses
         have one subscript a line has this subscript, along others everything."""
         self.subscripts: list[AffineSubscript] = []
-        self.inside: dict[Value, list[Any]] = {a.value: [] for a in accesses}
-        inside: dict[Value, list[Any]] = {a.value: [] for a in accesses}
         for axis, extent in enumerate(self.shape):
             if axis == self.axis:
                 self.subscripts.append(AffineSubscript(self.base))
@@ -260,7 +235,7 @@ class _Window:
                 self.subscripts.append(subscript)
                 if subscript.width is not None:
                     for a in accesses:
-                        inside[a.value].append(slice(0, fixed_width(subscript), 1))
+                        a.inside.append(slice(0, fixed_width(subscript), 1))
                 continue
             everything = AffineSubscript(Affine(0), extent)
             self.subscripts.append(everything)
@@ -269,12 +244,11 @@ class _Window:
                 assert part is not None
                 if part.start.terms and not part.grows:
                     raise NotRollable("parts of a line move with an outer loop")
-                inside[a.value].append(index_at(bounding_subscripts((part,)), (extent,))[0])
+                index = index_at(bounding_subscripts((part,)), (extent,))
+                a.inside += index
         widths = map(fixed_width, self.subscripts)
         self.line_shape = tuple([width for width in widths if width is not None])
-        full = [slice(0, n, 1) for n in self.line_shape]
-        self.inside = {value: [] if index == full else index for value, index in inside.items()}
-        self.is_all = {value: index == full for value, index in inside.items()}
+        self.full = [slice(0, n, 1) for n in self.line_shape]
 
     def enter(self) -> None:
         """Add the lines that an iteration finds to the inputs."""
@@ -284,16 +258,11 @@ class _Window:
         self.lines: dict[int, Any] = {}
         above = range(self.low, self.high_write)
         for offset in above if self.axis is not None else (0,):
-            first = read_affine(wrap(self.start), self._line_subscripts(offset))
+            first = read_affine(wrap(self.start), self._lines_at(offset))
             self.carried[offset] = self.lines[offset] = self.body.carry_input(first, aval)
         if self.axis is not None:
-            stack = np.moveaxis(
-                read_affine(
-                    wrap(self.start), self._stack_subscripts(self.high_write, self.body.count)
-                ),
-                self._stack_axis,
-                0,
-            )
+            subscripts = self._lines_at(self.high_write, self.body.count, self.step)
+            stack = np.moveaxis(read_affine(wrap(self.start), subscripts), self._stack_axis, 0)
             self.lines[self.high_write] = self.body.row_input(stack, aval)
 
     def line_of(self, access: _Access) -> Subscripts:
@@ -301,17 +270,11 @@ class _Window:
         pairs = enumerate(zip(access.subscripts, self.subscripts, strict=True))
         return tuple([own if axis == self.axis else subscript for axis, (own, subscript) in pairs])
 
-    def _line_subscripts(self, offset: int) -> list[AffineSubscript]:
-        """The subscripts of a line in the first iteration."""
+    def _lines_at(self, offset: int, *count_and_step: int) -> list[AffineSubscript]:
+        """The subscripts of a line in the first iteration, or of so many lines from there on."""
         if self.axis is None:
             return self.subscripts
-        line = AffineSubscript(self.base.plus(Affine(offset * self.step)))
-        return [*self.subscripts[: self.axis], line, *self.subscripts[self.axis + 1 :]]
-
-    def _stack_subscripts(self, offset: int, count: int) -> list[AffineSubscript]:
-        """The subscripts of a line in all iterations."""
-        assert self.axis is not None
-        lines = AffineSubscript(self.base.plus(Affine(offset * self.step)), count, self.step)
+        lines = AffineSubscript(self.base.plus(Affine(offset * self.step)), *count_and_step)
         return [*self.subscripts[: self.axis], lines, *self.subscripts[self.axis + 1 :]]
 
     @property
@@ -319,43 +282,40 @@ class _Window:
         return sum(subscript.width is not None for subscript in self.subscripts[: self.axis])
 
     def read(self, access: _Access) -> Any:
-        offset, value = self.offsets[access.value], access.value
-        if offset > self.high_write:
-            return self.body.growing.read_unwritten(self.start, value)
-        spans = spans_of(access.subscripts)
-        return self.body.growing.with_spans(value, spans, self._part(value))
+        value, growing = access.value, self.body.growing
+        if access.offset > self.high_write:
+            return growing.read_unwritten(self.start, value)
+        return growing.with_spans(value, spans_of(access.subscripts), self._part(access))
 
-    def _part(self, value: Value) -> Any:
+    def _part(self, access: _Access) -> Any:
         """What an access sees of its line, if nothing grows."""
-        line = self.lines[self.offsets[value]]
-        if self.is_all[value]:
+        line = self.lines[access.offset]
+        if access.inside == self.full:
             return line
-        inside = canonical_index(tuple(self.inside[value]), self.line_shape)
+        inside = canonical_index(tuple(access.inside), self.line_shape)
         aval = np.zeros(indexed_shape(inside, self.line_shape), self.start.aval.dtype)[()]
         return self.body.emit(getitem, (line,), {"index": inside}, aval)
 
     def write(self, access: _Access, part: Any) -> None:
         if rewrites_itself(access.value):
             return
-        offset, growing = self.offsets[access.value], self.body.growing
-        line = self.lines[offset]
+        growing, line = self.body.growing, self.lines[access.offset]
         aval = line.aval if type(line) is Value else line
         spans = spans_of(access.subscripts)
         value = self.body.read(part)
         if any(spans) or growing.spans_of(part):
-            value = growing.merged(spans, access.value, self._part(access.value))
-        if self.is_all[access.value]:
+            value = growing.merged(spans, access.value, self._part(access))
+        if access.inside == self.full:
             if type(value) is not Value and not self.line_shape:
                 value = aval.dtype.type(value)
             given = value.aval if type(value) is Value else value
             if type_of(given) == type_of(aval):
-                self.lines[offset] = value
+                self.lines[access.offset] = value
                 return
             if not self.line_shape:
                 raise NotRollable("a number of another type is written")
-        inside = self.inside[access.value] or [slice(0, n, 1) for n in self.line_shape]
-        index = canonical_index(tuple(inside), self.line_shape)
-        self.lines[offset] = self.body.emit(put, (line, value), {"index": index}, aval)
+        index = canonical_index(tuple(access.inside), self.line_shape)
+        self.lines[access.offset] = self.body.emit(put, (line, value), {"index": index}, aval)
 
     def leave(self) -> None:
         """Say what the next iteration finds, and stack what is final."""
@@ -370,7 +330,7 @@ class _Window:
         if self.axis is None:
             return write_affine(array, results(self.carried[0]), self.subscripts)
         count, stack = self.body.count, results(self.stacked)
-        subscripts = self._stack_subscripts(self.low_write, count)
+        subscripts = self._lines_at(self.low_write, count, self.step)
         if self.step < 0:
             stack = np.flip(stack, 0)
             lines = subscripts[self.axis]
@@ -378,9 +338,6 @@ class _Window:
             subscripts[self.axis] = AffineSubscript(low, count, -self.step)
         array = write_affine(array, np.moveaxis(stack, 0, self._stack_axis), subscripts)
         for offset in range(self.low_write, self.high_write):
-            line = self._line_subscripts(count + offset)
+            line = self._lines_at(count + offset)
             array = write_affine(array, results(self.carried[offset]), line)
         return array
-
-
-_Part = _Unwritten | _Window

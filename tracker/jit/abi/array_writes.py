@@ -15,28 +15,19 @@ from typing import Any
 
 import numpy as np
 
+from tracker.jit.abi.call_checks import ArgumentChecks
 from tracker.jit.abi.results import ResultBuilder
-from tracker.jit.guards.signature import ArrayLeaf, Outputs, Signature
+from tracker.jit.guards.signature import ArrayLeaf, Outputs
 from tracker.jit.runtime.cpython_layout import DATA, FLAGS, WRITEABLE
-from tracker.jit.runtime.entry_writer import EntryWriter
 
 
 class ArrayWriteEmitter:
     """The checks before the plan runs, and the copies after it."""
 
-    def __init__(
-        self,
-        w: EntryWriter,
-        signature: Signature,
-        outputs: Outputs,
-        leaf_values: Sequence[str],
-        first: int,
-    ) -> None:
-        self.w = w
-        self.signature = signature
+    def __init__(self, inputs: ArgumentChecks, outputs: Outputs, first: int) -> None:
+        self.w, self.signature, self.leaf_values = inputs.w, inputs.signature, inputs.leaf_values
         self.writes = outputs.writes
         self.disjoint = outputs.no_alias
-        self.leaf_values = leaf_values
         self.first = first
         self._made: list[tuple[str, int]] = []
 

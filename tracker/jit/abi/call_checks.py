@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,17 +17,37 @@ from tracker import tree
 from tracker.jit.guards.captured_leaves import fields_by_holder, possible_holder_aliases
 from tracker.jit.guards.class_guard import VERSION_TAG_OFFSET, ClassGuard
 from tracker.jit.guards.constants import BIT_COMPARED_CLASSES, ConstantKey, StructuralKey, bits_of
+from tracker.jit.guards.distinct_objects import condition_paths
 from tracker.jit.guards.signature import (
     AliasLeaf,
     AppendOnlyLeaf,
     ArrayFlags,
     ArrayLeaf,
     Condition,
+    ContainerOut,
+    InputOut,
+    Outputs,
     ScalarLeaf,
     Signature,
     SignaturePath,
+    ViewOut,
+    no_alias_pairs,
 )
-from tracker.jit.guards.source import MISSING, Source, child_path, source_children
+from tracker.jit.guards.source import (
+    MISSING,
+    AttributeSource,
+    CellSource,
+    ClassGuardSource,
+    FunctionSource,
+    ItemSource,
+    NamespaceSource,
+    ShadowSource,
+    Source,
+    TokenSource,
+    TypeSource,
+    child_path,
+    source_children,
+)
 from tracker.jit.runtime.cpython_layout import (
     ALIGNED,
     CELL_CONTENTS,
@@ -49,30 +69,25 @@ from tracker.tree import Structure
 
 
 class ArgumentChecks:
-    """The checks for one signature; start at `check_arguments`."""
+    """The checks for one signature; start at `check_arguments`.
 
-    def __init__(
-        self,
-        w: EntryWriter,
-        signature: Signature,
-        returned: frozenset[int],
-        targets: frozenset[Source | SignaturePath] = frozenset(),
-        distinct: Sequence[tuple[SignaturePath, SignaturePath]] = (),
-        compared: Collection[SignaturePath] = (),
-    ) -> None:
+    targets   holders of sources, and containers, that are updated, returned or compared
+    """
+
+    def __init__(self, w: EntryWriter, signature: Signature, outputs: Outputs) -> None:
         self.w = w
         self.signature = signature
         self.leaf_values: list[str] = []
-        self.targets: dict[
-            Source | SignaturePath, str
-        ] = {}  # holders of places, and containers, to update
-        self._target_keys = targets
-        self._distinct_pairs = distinct
-        self._recorded_nodes = {node for pair in (*distinct, *signature.aliases) for node in pair}
-        self._recorded_nodes.update(compared)
-        self._holders = possible_holder_aliases(signature) if targets else []
-        self._recorded_nodes |= {node for node, _ in self._holders}
-        self._returned = returned
+        self.targets: dict[Source | SignaturePath, str] = {}
+        out = outputs.leaves
+        self._returned = {o.leaf for o in out if isinstance(o, (InputOut, ViewOut))}
+        self._target_keys = {u.target for u in outputs.state_writes}
+        self._target_keys |= {o.path for o in out if isinstance(o, ContainerOut)}
+        self._distinct_pairs = no_alias_pairs(signature, outputs.state_writes)
+        self._holders = possible_holder_aliases(signature) if self._target_keys else []
+        self._recorded_nodes = condition_paths(outputs.conditions)
+        self._recorded_nodes.update(*self._distinct_pairs, *signature.aliases)
+        self._recorded_nodes.update(node for node, _ in self._holders)
         self._fields = fields_by_holder(signature)
         self._field_values: dict[Source, str] = {}
         self._may_run_python = any(map(_runs_python, signature.structures)) or any(
@@ -142,7 +157,7 @@ class ArgumentChecks:
 
     def _check_source(self, source: Source, structure: Structure, node: SignaturePath) -> None:
         w = self.w
-        if source.kind == "names":
+        if isinstance(source, NamespaceSource):
             self._check_dict_items(source)
             return
         x, is_owned = self._read_source(source)
@@ -175,28 +190,28 @@ class ArgumentChecks:
         if source in self._target_keys:
             self._own(holder)
             self.targets[source] = holder
-        if source.kind == "cell":
+        if isinstance(source, CellSource):
             return w.load("ptr", holder, CELL_CONTENTS), False
-        if source.kind == "item":
+        if isinstance(source, ItemSource):
             name = w.objects.name(source.name)
             return w.let(f"call ptr @PyDict_GetItem(ptr {holder}, ptr {name})"), False
-        if source.kind == "slot":
+        if isinstance(source, FunctionSource):
             return w.load("ptr", holder, FUNCTION_FIELDS[source.name]), False
-        if source.kind == "class":
+        if isinstance(source, TypeSource):
             return w.load("ptr", holder, TYPE), False
-        if source.kind == "own":
+        if isinstance(source, ShadowSource):
             for found in self._read_fields(holder, source.name):
                 w.check(w.equal("ptr", found, "null"))
             return "null", False
-        if source.kind == "lent":
+        if isinstance(source, ClassGuardSource):
             return holder, False
         if source in self._fields.get(source.holder, ()):
             self._own_fields(holder, self._fields.pop(source.holder))
         if source in self._field_values:
             return self._field_values[source], True
-        if source.kind == "token":
+        if isinstance(source, TokenSource):
             found = w.let(f"call ptr @PyObject_Vectorcall(ptr {holder}, ptr null, i64 0, ptr null)")
-        elif source.kind == "attribute":
+        elif isinstance(source, AttributeSource):
             name = w.objects.name(source.name)
             found = w.let(f"call ptr @native.attribute(ptr {holder}, ptr {name})")
         else:

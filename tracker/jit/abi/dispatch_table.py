@@ -18,17 +18,18 @@ from collections.abc import Iterable
 import numpy as np
 
 from tracker import tree
+from tracker.jit.guards.class_guard import HEAP_TYPE_FLAG
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
-from tracker.jit.guards.signature import AliasLeaf, ArrayLeaf, Leaf, Signature
+from tracker.jit.guards.signature import ArrayLeaf, Signature
 from tracker.jit.llvm import disk_cache, engine
 from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.llvm.lock import locked_cache
-from tracker.jit.runtime.cpython_layout import DIMS, HEAP_TYPE, NDIM, TABLE, TYPE, TYPE_FLAGS
+from tracker.jit.runtime.cpython_layout import DIMS, NDIM, TABLE, TYPE, TYPE_FLAGS
+from tracker.support.array_copies import data_address
 
 _WORD_BITS = 64
-_MULTIPLIER = (
-    0x9E3779B97F4A7C15  # odd: the upper bits of a product depend on all bits of the factor
-)
+# Odd: the upper bits of a product depend on all bits of the factor.
+_MULTIPLIER = 0x9E3779B97F4A7C15
 
 
 def signature_hash(signature: Signature) -> int | None:
@@ -36,9 +37,7 @@ def signature_hash(signature: Signature) -> int | None:
     result, at = 0, 0
     for structure in signature.structures[: signature.positional_count]:
         if structure == tree.LEAF:
-            leaf: Leaf = signature.leaves[at]
-            if isinstance(leaf, AliasLeaf):
-                leaf = signature.leaves[leaf.leaf]
+            leaf = signature.leaves[at]
             if isinstance(leaf, ArrayLeaf):
                 result = _mix(result, (len(leaf.shape), *leaf.shape))
             elif isinstance(leaf, ConstantKey) and type(leaf.value) is np.ndarray:
@@ -54,7 +53,7 @@ def signature_hash(signature: Signature) -> int | None:
 
 
 def _is_heap_type(cls: type) -> bool:
-    return bool(cls.__flags__ & HEAP_TYPE)
+    return bool(cls.__flags__ & HEAP_TYPE_FLAG)
 
 
 def _mix(key: int, numbers: Iterable[int]) -> int:
@@ -72,7 +71,7 @@ class DispatchTable:
         self.free = 1 << bits
         self._words = np.full(1 + self.free, otherwise, np.uint64)
         self._words[0] = self.shift
-        self.address = int(self._words.__array_interface__["data"][0])
+        self.address = data_address(self._words)
 
     def insert(self, key: int, address: int) -> int:
         """Enter an address; returns the address that was tried first before."""
@@ -105,7 +104,7 @@ def _dispatch_text() -> str:
             with c.loop(0, rank) as axis:
                 mix(c.load(extents, axis))
         with c.when(c.logical_not(is_array)):
-            heap = c.let(f"and i64 {field(type_, TYPE_FLAGS, 'i64')}, {HEAP_TYPE}")
+            heap = c.let(f"and i64 {field(type_, TYPE_FLAGS, 'i64')}, {HEAP_TYPE_FLAG}")
             with c.when(c.compare("ne", heap, 0)):
                 mix(c.let(f"ptrtoint ptr {x} to i64"))
     table, entry = field("%self", TABLE, "ptr"), c.variable("@slow", "ptr")

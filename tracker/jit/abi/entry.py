@@ -27,15 +27,7 @@ from tracker.jit.abi.array_writes import ArrayWriteEmitter
 from tracker.jit.abi.call_checks import ArgumentChecks
 from tracker.jit.abi.results import ResultBuilder
 from tracker.jit.abi.state_writes import StateWriteEmitter
-from tracker.jit.guards.distinct_objects import condition_paths
-from tracker.jit.guards.signature import (
-    ContainerOut,
-    InputOut,
-    Outputs,
-    Signature,
-    ViewOut,
-    no_alias_pairs,
-)
+from tracker.jit.guards.signature import Outputs, Signature
 from tracker.jit.runtime.cpython_layout import ACTIVE
 from tracker.jit.runtime.entry_writer import EntryWriter, ObjectSymbols
 from tracker.support.structs import record
@@ -85,13 +77,7 @@ def entry_text(
 ) -> str:
     """The text of `@entry` and its globals, without the declarations of C functions."""
     w = EntryWriter(objects)
-    returned = frozenset(o.leaf for o in outputs.leaves if isinstance(o, (InputOut, ViewOut)))
-    nodes = [o.path for o in outputs.leaves if isinstance(o, ContainerOut)]
-    targets = frozenset([*(u.target for u in outputs.state_writes), *nodes])
-    apart = no_alias_pairs(signature, outputs.state_writes)
-    inputs = ArgumentChecks(
-        w, signature, returned, targets, apart, condition_paths(outputs.conditions)
-    )
+    inputs = ArgumentChecks(w, signature, outputs)
     _check_errstate(w)
     inputs.check_arguments()
     inputs.check_conditions(outputs.conditions)
@@ -99,17 +85,15 @@ def entry_text(
     for at, array in enumerate(captures):
         inputs.check_capture(array, capture_slot + at)
     output_slot = capture_slot + len(captures)
-    results = ResultBuilder(w, outputs, inputs.leaf_values, inputs.targets, output_slot)
-    writes = ArrayWriteEmitter(
-        w, signature, outputs, inputs.leaf_values, output_slot + outputs.offsets[-1]
-    )
+    results = ResultBuilder(inputs, outputs, output_slot)
+    writes = ArrayWriteEmitter(inputs, outputs, output_slot + outputs.offsets[-1])
     writes.check(captures)
     results.allocate()
     writes.allocate(results)
     _call_plan(w, traits)
     writes.copy_back()
     root = results.build()
-    StateWriteEmitter(w, outputs.state_writes, inputs, results).emit()
+    StateWriteEmitter(inputs, results).emit()
     _write_exits(w, root, traits)
     slots = max(1, output_slot + outputs.offsets[-1] + len(outputs.writes))
     body = "\n".join([*_prologue(w, slots), *w.lines])

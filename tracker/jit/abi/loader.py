@@ -1,6 +1,6 @@
 """Call entries in memory: verify struct layouts, bind names to addresses, compile and load.
 
-`compile_entry` is `prepare_entry` (the text and its symbols), compiling, and `make_entry`.
+Start at `prepare_entry` (the text and its symbols), then `compile_entry`.
 
 Invariants: the layouts that texts rely on are compared with live objects when this file is
 imported; an entry keeps alive every object that its code names, except weakly held ones, whose
@@ -24,11 +24,7 @@ import numpy as np
 from tracker.errors import CompileError, message
 from tracker.jit.abi import dispatch_table
 from tracker.jit.abi.entry import DEFAULT_TRAITS, PlanTraits, entry_text
-from tracker.jit.guards.class_guard import (
-    ClassGuardCheck,
-    ensure_version_tag,
-    has_reliable_version_tags,
-)
+from tracker.jit.guards.class_guard import has_reliable_version_tags
 from tracker.jit.guards.constants import NUMPY_SCALARS, ConstantKey
 from tracker.jit.guards.signature import Outputs, Signature
 from tracker.jit.llvm import disk_cache, engine, relocatable_sizes
@@ -42,6 +38,7 @@ from tracker.jit.runtime.c_symbols import (
 )
 from tracker.jit.runtime.lru_clock import CLOCK
 from tracker.support import errstate
+from tracker.support.array_copies import data_address
 from tracker.support.structs import record
 
 _DECLARED_NAME = re.compile(r"\n(?:declare|define) [^@\n]*@(Py\w+)\(")
@@ -49,17 +46,18 @@ _MAX_FIELD_OFFSET = 1024  # bytes; every field that texts read is nearer
 
 
 class NativeEntry:
-    """A compiled call entry. It can be linked into one callable (`native_callable.push_entry`).
+    """A compiled call entry, in a module that was compiled or loaded with the prepared symbols. It
+    can be linked into one callable (`native_callable.push_entry`).
 
     `on_called_often` is called, by an entry that counts its calls, when their number is reached.
     """
 
     on_called_often: Callable[[], None] | None = None
 
-    def __init__(self, module: engine.Module, kept_alive: Sequence[Any], key: int | None) -> None:
+    def __init__(self, prepared: PreparedEntry, module: engine.Module) -> None:
         self.module = module
-        self.kept_alive = tuple(kept_alive)
-        self.key = key
+        self.kept_alive = prepared.kept_alive
+        self.key = prepared.key
         self.address = module.address("entry")
         self._link = ctypes.c_void_p.from_address(module.address("entry.link"))
         self._last_used = ctypes.c_int64.from_address(module.address("entry.used"))
@@ -76,7 +74,6 @@ class NativeEntry:
 
     @next.setter
     def next(self, address: int) -> None:
-        """The address of the next entry; 0 until this one is pushed."""
         self._link.value = address
 
     def count_again(self, calls: int) -> None:
@@ -95,26 +92,10 @@ class PreparedEntry:
     key: int | None
 
 
-def compile_entry(
-    plan: str,
-    signature: Signature,
-    outputs: Outputs,
-    captures: Sequence[np.ndarray[Any, Any]] = (),
-    *,
-    symbols: Mapping[str, int] | None = None,
-    kept_alive: Sequence[Any] = (),
-    traits: PlanTraits = DEFAULT_TRAITS,
-    level: int = engine.OPTIMISED,
-) -> NativeEntry:
-    """A native entry around `plan`, IR text that defines `internal i64 @plan(ptr)`.
-
-    `kept_alive` are the objects behind the addresses in `symbols`.
-    """
-    prepared = prepare_entry(plan, signature, outputs, captures, symbols=symbols, traits=traits)
+def compile_entry(prepared: PreparedEntry, level: int = engine.OPTIMISED) -> NativeEntry:
+    """A native entry."""
     module = disk_cache.compile_or_load(prepared.text, level=level, symbols=prepared.symbols)
-    entry = make_entry(prepared, module)
-    entry.kept_alive += tuple(kept_alive)
-    return entry
+    return NativeEntry(prepared, module)
 
 
 def prepare_entry(
@@ -124,9 +105,14 @@ def prepare_entry(
     captures: Sequence[np.ndarray[Any, Any]] = (),
     *,
     symbols: Mapping[str, int] | None = None,
+    kept_alive: Sequence[Any] = (),
     traits: PlanTraits = DEFAULT_TRAITS,
 ) -> PreparedEntry:
-    """The complete text (equal for equal calls in any process: a cache key) and its symbols."""
+    """An entry around `plan`, IR text that defines `internal i64 @plan(ptr)`: its complete text
+    (equal for equal calls in any process: a cache key) and its symbols.
+
+    `kept_alive` are the objects behind the addresses in `symbols`.
+    """
     objects = entry_writer.ObjectSymbols()
     body = entry_text(signature, outputs, captures, objects, traits)
     text, tables = lift_to_buffers(f"{_declarations(plan, body)}\n{body}\n{plan}")
@@ -136,16 +122,16 @@ def prepare_entry(
     cells = [_weak_cell(static) for static in objects.weakly_held]
     bound.update((f"obj.{n}", id(thing)) for n, thing in enumerate(objects.kept_alive))
     bound.update((f"cell.{n}", ctypes.addressof(cell)) for n, (cell, _) in enumerate(cells))
-    tags = [_version_tag_cell(check) for check in objects.class_checks]
+    tags = [check.tag for check in objects.class_checks]
     bound.update((f"tag.{n}", ctypes.addressof(tag)) for n, tag in enumerate(tags))
     versions = make_buffer(bytes(8 * objects.dict_versions))
-    first = _buffer_address(versions)
+    first = data_address(versions)
     bound.update((f"version.{n}", first + 8 * n) for n in range(objects.dict_versions))
     bound.update((f"alloc.{n}", scalar_allocator(cls)) for n, cls in enumerate(objects.allocators))
     makers = [address_of(entry_writer.ARRAY_CONSTRUCTORS[kind]) for kind in objects.constructors]
     bound.update((f"maker.{n}", address) for n, address in enumerate(makers))
     bound["clock"] = CLOCK.address
-    keep = (*objects.kept_alive, *cells, *tags, versions, *tables.values())
+    keep = (*kept_alive, *objects.kept_alive, *cells, versions, *tables.values())
     return PreparedEntry(text, bound, keep, dispatch_table.signature_hash(signature))
 
 
@@ -163,16 +149,7 @@ def make_buffer(data: bytes) -> Any:
 
 def buffer_addresses(buffers: Mapping[str, Any]) -> dict[str, int]:
     """The addresses of a text's tables."""
-    return {name: _buffer_address(buffer) for name, buffer in buffers.items()}
-
-
-def _buffer_address(buffer: Any) -> int:
-    return int(buffer.__array_interface__["data"][0])
-
-
-def make_entry(prepared: PreparedEntry, module: engine.Module) -> NativeEntry:
-    """The entry in a module that was compiled or loaded with the prepared symbols."""
-    return NativeEntry(module, prepared.kept_alive, prepared.key)
+    return {name: data_address(buffer) for name, buffer in buffers.items()}
 
 
 def _declarations(plan: str, body: str) -> str:
@@ -190,20 +167,6 @@ def _weak_cell(static: ConstantKey) -> tuple[ctypes.c_void_p, Any]:
     zero = map(ctypes.memset, [ctypes.byref(cell)], [0], [ctypes.sizeof(cell)])
     # runs no Python code: see support/weakrefs.py
     return cell, weakref.ref(thing, functools.partial(next, zero))
-
-
-def _version_tag_cell(check: ClassGuardCheck) -> ctypes.c_uint32:
-    """A cell with the version tag that a class had when it was last compared."""
-    cell = ctypes.c_uint32(_NO_TAG)
-
-    def remember(cls: type) -> None:
-        cell.value = ensure_version_tag(cls) or _NO_TAG
-
-    check.store_version_tag = remember
-    return cell
-
-
-_NO_TAG = 2**32 - 1
 
 
 class _Ufunc(ctypes.Structure):

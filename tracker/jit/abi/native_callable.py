@@ -165,11 +165,7 @@ def call_once(
 
 def remove_all_entries(callable_: Any) -> None:
     """Remove all entries: calls go to the slow path again."""
-    state = _entry_state(callable_)
-    state.retired += state.live
-    state.live.clear()
-    _relink(callable_)
-    _free_retired(callable_)
+    remove_entries(callable_, entries(callable_))
 
 
 def remove_entries(callable_: Any, removed: Collection[NativeEntry]) -> None:

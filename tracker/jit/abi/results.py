@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tracker import tree
+from tracker.jit.abi.call_checks import ArgumentChecks
 from tracker.jit.guards.signature import (
     AliasOut,
     ArrayOut,
@@ -26,25 +27,16 @@ from tracker.jit.guards.signature import (
     ViewOut,
 )
 from tracker.jit.runtime.cpython_layout import BIG_BYTES, DATA, FLAGS, ITEMS, VALUE, WRITEABLE
-from tracker.jit.runtime.entry_writer import EntryWriter, is_plain_namedtuple, part_memory_type
+from tracker.jit.runtime.entry_writer import is_plain_namedtuple, part_memory_type
 from tracker.tree import Structure
 
 
 class ResultBuilder:
     """The allocation of results before the plan runs, and the building of the value after."""
 
-    def __init__(
-        self,
-        w: EntryWriter,
-        outputs: Outputs,
-        leaf_values: list[str],
-        targets: Mapping[Any, str],
-        first: int,
-    ) -> None:
-        self.w = w
-        self.outputs = outputs
-        self._leaf_values = leaf_values
-        self._targets = targets  # the containers that are returned or updated, by their nodes
+    def __init__(self, inputs: ArgumentChecks, outputs: Outputs, first: int) -> None:
+        self.w, self.outputs = inputs.w, outputs
+        self._leaf_values, self._targets = inputs.leaf_values, inputs.targets
         self._slots = [first + offset for offset in outputs.offsets]
         self._arrays: dict[int, tuple[str, int]] = {}
         self._objects: list[str] = []

@@ -11,29 +11,20 @@ replaced may run user code when it dies.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
 
 from tracker.jit.abi.call_checks import ArgumentChecks
 from tracker.jit.abi.results import ResultBuilder
 from tracker.jit.guards.captured_leaves import structure_at
 from tracker.jit.guards.signature import StateWrite
-from tracker.jit.runtime.entry_writer import EntryWriter
+from tracker.jit.guards.source import CellSource, ItemSource
 
 
 class StateWriteEmitter:
     """The state writes, after the result is built; start at `emit`."""
 
-    def __init__(
-        self,
-        w: EntryWriter,
-        updates: Sequence[StateWrite],
-        inputs: ArgumentChecks,
-        results: ResultBuilder,
-    ) -> None:
-        self.w = w
-        self.updates = updates
-        self.inputs = inputs
-        self.results = results
+    def __init__(self, inputs: ArgumentChecks, results: ResultBuilder) -> None:
+        self.w, self.inputs, self.results = inputs.w, inputs, results
+        self.updates = results.outputs.state_writes
 
     def emit(self) -> None:
         made = [
@@ -67,25 +58,17 @@ class StateWriteEmitter:
         if update.kind == "item":
             setter = f"@{self._c_api_prefix(update)}_SetItem"
             return f"{setter}(ptr {target}, ptr {name(update.key)}, ptr {x})"
-        if update.kind == "attribute":
-            return f"@PyObject_GenericSetAttr(ptr {target}, ptr {name(update.key)}, ptr {x})"
         source = update.target
-        assert not isinstance(source, tuple)
-        if source.kind == "cell":
+        if isinstance(source, CellSource):
             return f"@PyCell_Set(ptr {target}, ptr {x})"
-        if source.kind == "item":
+        if isinstance(source, ItemSource):
             return f"@PyDict_SetItem(ptr {target}, ptr {name(source.name)}, ptr {x})"
-        return f"@PyObject_GenericSetAttr(ptr {target}, ptr {name(source.name)}, ptr {x})"
+        attribute = update.key if isinstance(source, tuple) else source.name
+        return f"@PyObject_GenericSetAttr(ptr {target}, ptr {name(attribute)}, ptr {x})"
 
     def _delete(self, update: StateWrite, target: str) -> None:
-        if self._container_class(update) is list:
-            end = update.key + 1
-            self._call_checked(
-                f"@PyList_SetSlice(ptr {target}, i64 {update.key}, i64 {end}, ptr null)"
-            )
-        else:
-            key = self.w.objects.name(update.key)
-            self._call_checked(f"@{self._c_api_prefix(update)}_DelItem(ptr {target}, ptr {key})")
+        key = self.w.objects.name(update.key)
+        self._call_checked(f"@{self._c_api_prefix(update)}_DelItem(ptr {target}, ptr {key})")
 
     def _append_to_deque(self, target: str, x: str) -> None:
         """Append to a deque by its method; `x` is released when the call ends."""

@@ -262,13 +262,14 @@ class KernelWriter:
             parameters += ["ptr %partials", "i64 %lo", "i64 %hi", "i64 %tid"]
         signature = ", ".join(parameters)
         if self.e.near_limits:
+            arguments = ", ".join(map(thread_pool.without_attributes, parameters))
             self.head += ["  %far = alloca i8", "  store i8 0, ptr %far"]
             self.lines += [
                 "  %was.far = load i8, ptr %far",
                 "  %again = trunc i8 %was.far to i1",
                 "  br i1 %again, label %repeat, label %done",
                 "repeat:",
-                f"  call void @KERNEL.far({', '.join(map(_without_attributes, parameters))})",
+                f"  call void @KERNEL.far({arguments})",
                 "  br label %done",
                 "done:",
             ]
@@ -518,11 +519,6 @@ class KernelWriter:
 
 def _replace_axis(index: LoopIndex, v: int, i: Any) -> LoopIndex:
     return (*index[:v], i, *index[v + 1 :])
-
-
-def _without_attributes(parameter: str) -> str:
-    """A parameter as an argument: without its attributes."""
-    return parameter.replace(" noalias", "")
 
 
 def kernel_work(plan: Plan, kernel: Kernel) -> int:

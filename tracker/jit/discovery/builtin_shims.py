@@ -96,24 +96,18 @@ class _IterableShim(type):
         return hash(cls.original)
 
 
-def _iterable_shim(original: Any) -> _IterableShim:
-    return _IterableShim(original.__name__, (), {"original": original})
-
-
 ShimmedGlobals: TypeAlias = tuple[dict[str, Any], frozenset[str]]  # globals, names used there
 
-_SHIMS = {
+_ITERABLES: tuple[Any, ...] = (range, zip, enumerate)
+BUILTIN_SHIMS: Mapping[str, Any] = {
     "type": _type_shim,
     "isinstance": _isinstance,
     "hasattr": _hasattr,
     "getattr": _getattr,
     "id": _id,
-    "range": _iterable_shim(range),
-    "zip": _iterable_shim(zip),
-    "enumerate": _iterable_shim(enumerate),
+    **{cls.__name__: _IterableShim(cls.__name__, (), {"original": cls}) for cls in _ITERABLES},
 }
-SHIMMED_NAMES = frozenset(_SHIMS)
-BUILTIN_SHIMS: Mapping[str, Any] = _SHIMS
+SHIMMED_NAMES = frozenset(BUILTIN_SHIMS)
 
 
 def _plain_value(x: Any) -> Any:
@@ -138,9 +132,9 @@ class BuiltinShims:
         for space, names in self.namespaces:
             for name in names - space.keys() - self.compared.get(id(space), set()):
                 self.installed.append((space, name))
-                space[name] = _SHIMS[name]
+                space[name] = BUILTIN_SHIMS[name]
 
     def __exit__(self, *_: object) -> None:
         for space, name in self.installed:
-            if space.get(name) is _SHIMS[name]:
+            if space.get(name) is BUILTIN_SHIMS[name]:
                 del space[name]

@@ -134,11 +134,6 @@ class CapturedState(NamedTuple):
     lru_caches: list[Any]
 
 
-def find_sources(function: Callable[..., Any], values: Iterable[Any] = ()) -> list[Source]:
-    """The sources of `find_captured_state`."""
-    return find_captured_state(function, values).sources
-
-
 def find_captured_state(
     function: Callable[..., Any],
     values: Iterable[Any] = (),
@@ -284,9 +279,8 @@ class _Walker:
         """Add sources for classes: an attribute of an object may come from its class, unless the
         object has one of its own."""
         names, classes = self.names, dict[type, None]()
-        shadowing: dict[
-            tuple[type, bool], list[str]
-        ] = {}  # a program has many objects of few classes
+        # A program has many objects of few classes.
+        shadowing: dict[tuple[type, bool], list[str]] = {}
         for x in self.objects:
             if isinstance(x, types.ModuleType):
                 continue

@@ -71,9 +71,7 @@ def is_function_of_package(x: Any, module: types.ModuleType) -> bool:
 
 def is_absent(x: Any, name: str) -> bool:
     """Whether an object has no such attribute; runs no user code."""
-    if isinstance(
-        class_attribute(type(x), name), types.MemberDescriptorType
-    ):  # a slot, maybe empty
+    if isinstance(class_attribute(type(x), name), types.MemberDescriptorType):  # maybe empty
         return not hasattr(x, name)
     return name not in instance_attributes(x) and not hasattr(type(x), name)
 
@@ -81,10 +79,7 @@ def is_absent(x: Any, name: str) -> bool:
 def lookup_path(f: types.FunctionType, path: Sequence[str]) -> Any:
     """What a name in the code of a function, and attributes of classes and modules from there,
     refer to; MISSING if that cannot be told."""
-    if not path:
-        return MISSING
-    code = f.__code__
-    cells = dict(zip(code.co_freevars, f.__closure__ or (), strict=True))
+    cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
     if path[0] in cells:
         found = cell_contents(cells[path[0]], MISSING)
     else:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tracker.support.array_likes import is_labelled_class
 from tracker.support.instances import instance_dict
-from tracker.support.weakrefs import WeakIdentityDict
+from tracker.support.weakrefs import WeakIdentityDict, weak_cache
 
 # Where arrays of pandas keep their numbers.
 _EXTENSION_ARRAY_PARTS = (
@@ -131,18 +131,9 @@ def is_view_of_labelled(x: Any) -> bool:
     return is_labelled_class(cls) and not _kind(cls) and cls.__weakrefoffset__ > 0
 
 
+@weak_cache
 def _kind(cls: type) -> str:
     """What a class of pandas, xarray or `scipy.sparse` holds; "" if it is none of these."""
-    known = _kinds.get(cls)
-    if known is None:
-        known = _kinds[cls] = _kind_of_class(cls)
-    return known
-
-
-_kinds: WeakIdentityDict[str] = WeakIdentityDict()
-
-
-def _kind_of_class(cls: type) -> str:
     sparse = sys.modules.get("scipy.sparse")
     if sparse is not None and issubclass(cls, (sparse.sparray, sparse.spmatrix)):
         return "sparse"

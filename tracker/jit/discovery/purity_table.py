@@ -13,7 +13,7 @@ import functools
 import importlib
 import inspect
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
@@ -147,8 +147,8 @@ class VouchedCallables:
         self._modules = tuple(x.__name__ for x in self._vouched if isinstance(x, types.ModuleType))
 
     def __reduce__(self) -> Any:
-        names = [x.__name__ for x in self._vouched if isinstance(x, types.ModuleType)]
-        return _vouched, (names, [x for x in self._vouched if not isinstance(x, types.ModuleType)])
+        others = [x for x in self._vouched if not isinstance(x, types.ModuleType)]
+        return _vouched, (self._modules, others)
 
     def covers(self, x: Any) -> bool:
         """Whether an object is one of these, or an instance or member of one."""
@@ -160,8 +160,10 @@ class VouchedCallables:
             return True
         if isinstance(x, types.BuiltinFunctionType) and x in self._vouched:
             return True
-        named = x.__name__ if isinstance(x, types.ModuleType) else _module_of(x, owner)
-        return self._is_within(named)
+        if isinstance(x, types.ModuleType):
+            return self._is_within(x.__name__)
+        is_defined = isinstance(x, (type, types.FunctionType, types.BuiltinFunctionType))
+        return self._is_within(str((is_defined and x.__module__) or type(owner).__module__))
 
     def covers_frame(self, frame: FrameType) -> bool:
         """The same for the Python function running in a frame."""
@@ -175,12 +177,6 @@ class VouchedCallables:
 
 
 _BOUND_METHODS = (types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType)
-
-
-def _module_of(x: Any, owner: Any) -> str:
-    if isinstance(x, (type, types.FunctionType, types.BuiltinFunctionType)) and x.__module__:
-        return str(x.__module__)
-    return str(type(owner).__module__)
 
 
 def _codes_of(x: Any) -> list[CodeType]:
@@ -218,7 +214,7 @@ def _wrapped(x: Any, name: str) -> Any:
     return held if callable(held) or name == "_jitted" else None
 
 
-def _vouched(modules: list[str], others: list[Any]) -> VouchedCallables:
+def _vouched(modules: Sequence[str], others: list[Any]) -> VouchedCallables:
     """What pickle makes, which cannot hold modules."""
     return VouchedCallables([*map(importlib.import_module, modules), *others])
 

@@ -385,9 +385,7 @@ class JittedState:
         if any(x is relayout.UNSUPPORTED for x in native):
             return True
         with TRACING_LOCK.lock:
-            captured = find_captured_state(
-                self.function, static_leaves(call.signature, call.leaves)
-            )
+            captured = self._captured_state(call.signature, call.leaves)
             if has_containers and captured.names.may_write:
                 return True
             _, everything = with_captured_state(call.signature, call.leaves, captured.sources)

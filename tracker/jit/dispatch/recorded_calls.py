@@ -21,6 +21,7 @@ from tracker.autodiff.pullbacks import compiled_linear_map, linearize, pullback
 from tracker.ir.graph import Atom, Eqn, Function
 from tracker.jit.dispatch.specialization import SignatureGroup
 from tracker.jit.tracing.trace import Trace
+from tracker.support.structs import field, record
 from tracker.tape.observers import running_derivative_count
 from tracker.tape.tracked import Tracked
 
@@ -33,23 +34,21 @@ class NotOneOperation(Exception):
     """The call must be recorded operation by operation."""
 
 
+@record(eq=False)
 class RecordedCalls:
     """The calls of one jitted function with tracked arguments.
 
     function    the plain function
     jitted      the function that machine code serves
     group       finds the traces of calls with these plain arguments, made if need be
+    rules       those of the operations, by the numbers of the tracked arguments
     """
 
-    def __init__(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        jitted: Callable[..., Any],
-        group: Callable[[Sequence[Any], dict[str, Any]], SignatureGroup | None],
-    ) -> None:
-        self.name, self.function, self.jitted, self.group = name, function, jitted, group
-        self._rules: dict[tuple[int, ...], CustomRule] = {}
+    name: str
+    function: Callable[..., Any]
+    jitted: Callable[..., Any]
+    group: Callable[[Sequence[Any], dict[str, Any]], SignatureGroup | None]
+    rules: dict[tuple[int, ...], CustomRule] = field(default_factory=dict)
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result, of one operation of the tape or of many."""
@@ -73,9 +72,9 @@ class RecordedCalls:
         counts = [below.count for below in structure.children]
         moving = [any(list(map(_is_tracked, itertools.islice(rest, n)))) for n in counts]
         argnums = tuple(itertools.compress(itertools.count(), moving))
-        rule = self._rules.get(argnums)
+        rule = self.rules.get(argnums)
         if rule is None:
-            rule = self._rules[argnums] = CustomRule(
+            rule = self.rules[argnums] = CustomRule(
                 self.name, self.function, functools.partial(self._reverse, argnums), self._forward
             )
         y = apply_rule(rule, args, kwargs)

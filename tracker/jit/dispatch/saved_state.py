@@ -98,12 +98,10 @@ class _SavedStateSwap(PlaceholderSwap):
         self.current: dict[SourcePath, Any] = {}
 
     def _placeholder_for(self, x: Any, path: SourcePath) -> Any:
-        if (
-            path not in self.handles_by_path or x is self.handles_by_path[path]
-        ):  # its container is at two sources
-            return x
-        self.current[path] = x
-        return self.handles_by_path[path]
+        saved = self.handles_by_path.get(path, x)
+        if saved is not x:  # else its container may be at two sources
+            self.current[path] = x
+        return saved
 
     def _plain_for(self, x: Any, path: SourcePath) -> Any:
         return self.current.get(path, x)

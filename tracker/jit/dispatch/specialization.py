@@ -91,7 +91,8 @@ class Specialization:
             return False
         if str(mine.function) != str(other.function):
             return False
-        return all(map(same_capture, mine.captures, other.captures))  # the text names captures only
+        # The text only names captures.
+        return all(map(same_capture, mine.captures, other.captures))
 
 
 def same_capture(one: Any, other: Any) -> bool:
@@ -266,14 +267,8 @@ def _trace_cause(
     if not alike:
         return signature_difference(specializations[-1].trace.signature, full_signature)[1]
     new = _guards_with_constants(trace)
-    found = max(
-        (
-            _first_difference(_guards_with_constants(specialization.trace), new)
-            for specialization in alike
-        ),
-        key=lambda b: b[0],
-    )
-    return found[1]
+    found = [_first_difference(_guards_with_constants(s.trace), new) for s in alike]
+    return max(found, key=lambda difference: difference[0])[1]
 
 
 def _guards_with_constants(trace: Trace) -> list[tuple[Guard, str, bytes]]:
@@ -322,11 +317,9 @@ def _first_difference(
 
 def newest_cause(group: SignatureGroup) -> str:
     """Why the newest trace was made: a hint for users."""
-    return (
-        f"the last for: {group.specializations[-1].describe_cause()}"
-        if group.specializations
-        else "none allowed"
-    )
+    if not group.specializations:
+        return "none allowed"
+    return f"the last for: {group.specializations[-1].describe_cause()}"
 
 
 def run_trace(
@@ -341,10 +334,11 @@ def run_trace(
         raise GuardFailed  # the native entry was tried already
     if not conditions_hold(trace.conditions, trace.signature, leaves, given):
         raise GuardFailed
-    if any(
-        _container_at(trace.signature, given, one) is _container_at(trace.signature, given, other)
-        for one, other in no_alias_pairs(trace.signature, trace.state_writes)
-    ) or (trace.state_writes and aliases_holder(trace.signature, given)):
+    container = functools.partial(_container_at, trace.signature, given)
+    apart = no_alias_pairs(trace.signature, trace.state_writes)
+    if any(container(one) is container(other) for one, other in apart) or (
+        trace.state_writes and aliases_holder(trace.signature, given)
+    ):
         raise GuardFailed  # two containers are one object now
     captured = [
         owner.data if owner else leaves[source] if isinstance(source, int) else source
@@ -360,20 +354,16 @@ def run_trace(
         elif out.kind == "view":
             results.append(out.constant.make_view(leaves[out.constant.out.leaf]))
         elif out.kind == "node":
-            results.append(_container_at(trace.signature, given, out.constant))
+            results.append(container(out.constant))
         elif out.kind == "same":
             results.append(results[out.constant])
         else:
-            results.append(
-                _unshared(_as_result_class(out.kind, next(found)), [*leaves, *captured, *results])
-            )
+            x = _as_result_class(out.kind, next(found))
+            results.append(_unshared(x, [*leaves, *captured, *results]))
     for number, value in zip(trace.writes, list(found), strict=True):
         leaves[number][...] = value
     if trace.state_writes:
-        values = results[trace.structure.count :]
-        apply_state_writes(
-            trace.state_writes, values, functools.partial(_container_at, trace.signature, given)
-        )
+        apply_state_writes(trace.state_writes, results[trace.structure.count :], container)
     return tree.unflatten(trace.structure, results)
 
 
@@ -401,25 +391,23 @@ def _requires_no_alias(trace: Trace) -> bool:
 def has_overlap(trace: Trace, leaves: Sequence[Any]) -> bool:
     """Whether an array that the function writes to shares memory with another that it reads, or its
     own elements do."""
-    if any(overlaps_itself(leaves[number]) for number in trace.writes):
-        return True
     fixed = [x for x in trace.captures if isinstance(x, np.ndarray)]
     alone = (*trace.writes, *trace.no_alias)
-    beside = any(np.may_share_memory(leaves[number], x) for number in alone for x in fixed)
-    return beside or _shares_memory(alone, trace.signature, leaves)
+    return _have_overlap(trace.writes, alone, trace.signature, leaves) or any(
+        np.may_share_memory(leaves[number], x) for number in alone for x in fixed
+    )
 
 
 def run_has_overlap(run: TracedRun) -> bool:
     """The same for a run that gave no trace."""
-    leaves, writes = run.leaves, run.effects.writes
-    return any(overlaps_itself(leaves[write.leaf_number]) for write in writes) or _shares_memory(
-        run.no_alias, run.signature, leaves
-    )
+    writes = [write.leaf_number for write in run.effects.writes]
+    return _have_overlap(writes, run.no_alias, run.signature, run.leaves)
 
 
-def _shares_memory(no_alias: Iterable[int], call: Signature, leaves: Sequence[Any]) -> bool:
-    """Whether one of these arrays shares memory with another leaf."""
-    return any(
+def _have_overlap(
+    writes: Iterable[int], no_alias: Iterable[int], call: Signature, leaves: Sequence[Any]
+) -> bool:
+    return any(overlaps_itself(leaves[number]) for number in writes) or any(
         number != other and np.may_share_memory(leaves[number], leaves[other])
         for number in no_alias
         for other, leaf in enumerate(call.leaves)

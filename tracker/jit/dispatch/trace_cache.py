@@ -45,9 +45,8 @@ UNFLATTENABLE = "it is given a structure that contains itself, or is too deep"
 # After so many traces in a row that cannot be kept, or raise, calls run in plain Python.
 MAX_FAILED_TRACES = 3
 _MAX_BACKOFF_POWER = 8  # after duplicate traces, up to 2**8 calls are not traced
-_CALLS_BETWEEN_LOOKS = (
-    8  # for whether optimised code is ready; a look takes as long as a small call
-)
+# For whether optimised code is ready; a look takes as long as a small call.
+_CALLS_BETWEEN_LOOKS = 8
 
 
 @record(frozen=True)
@@ -236,9 +235,8 @@ class TraceCache:
         with SIGNALS_DEFERRED:
             from tracker.jit.pipeline.compile import compile_call
 
-        compiled = self._compiled(
-            functools.partial(compile_call, trace, lengths_vary, can_be_quick)
-        )
+        compile = functools.partial(compile_call, trace, lengths_vary, can_be_quick)
+        compiled = self._compiled(compile)
         if self.options.strict and compiled.host_calls:
             calls = [f"{h.eqn.op.name} ({h.why}) at {h.eqn.where}" for h in compiled.host_calls]
             raise CompileError(f"{self.name} is strict, and NumPy would run {'; '.join(calls)}")

@@ -199,23 +199,16 @@ class _Flattener:
     def _add_leaf(self, x: Any, is_large: bool, path: SourcePath) -> None:
         number = len(self.leaves)
         self.leaves.append(x)
-        if is_large:
-            self.specs.append(StructuralKey(x))
-            return
         leaf = array_leaf(x)
-        if leaf is not None and path[0].is_constant:
+        if is_large or (leaf is not None and path[0].is_constant):
             self.specs.append(StructuralKey(x))
-            return
-        if leaf is None:
-            varies = path in self.promoted and can_be_promoted(x)
-            self.specs.append(ScalarLeaf(type(x)) if varies else _constant_leaf(x))
-            return
-        first = self.array_numbers.setdefault(id(x), number)
-        self.specs.append(leaf if first == number else AliasLeaf(first))
-
-
-def _constant_leaf(x: Any) -> ConstantKey | StructuralKey:
-    return StructuralKey(x) if is_mutable_leaf(x) else ConstantKey(x)
+        elif leaf is not None:
+            first = self.array_numbers.setdefault(id(x), number)
+            self.specs.append(leaf if first == number else AliasLeaf(first))
+        elif path in self.promoted and can_be_promoted(x):
+            self.specs.append(ScalarLeaf(type(x)))
+        else:
+            self.specs.append(StructuralKey(x) if is_mutable_leaf(x) else ConstantKey(x))
 
 
 def _is_large_constant(children: tuple[Any, ...]) -> bool:

@@ -15,13 +15,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import types
-from collections.abc import Callable
 from typing import Any
 
 from tracker.jit.guards.constants import ConstantKey
 from tracker.support.numpy_version import unsupported_interpreter
 
 VERSION_TAG_OFFSET = 384  # in CPython's type object
+_NO_TAG = 2**32 - 1
 # These keep their class alive, so they are compared by class.
 _C_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
@@ -29,8 +29,6 @@ _C_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 class ClassGuard:
     """The MRO of a class, its special methods, and its attributes under `names` (None: all of
     them)."""
-
-    slots = 0
 
     def __init__(self, cls: type, names: frozenset[str] | None) -> None:
         self.cls = ConstantKey(cls)
@@ -67,19 +65,17 @@ class ClassGuard:
 
 
 class ClassGuardCheck:
-    """Called by machine code when the version tag differs: compares the attributes.
-
-    `store_version_tag` writes the new tag into the native entry; `jit/abi/loader.py` sets it.
-    """
+    """Called by machine code when the version tag differs from that in `tag`, the one that the
+    class had when it was last compared: compares the attributes."""
 
     def __init__(self, leaf: ClassGuard) -> None:
         self.guard = leaf
-        self.store_version_tag: Callable[[type], None]
+        self.tag = ctypes.c_uint32(_NO_TAG)
 
     def __call__(self, cls: type) -> bool:
         if not self.guard.holds(cls):
             return False
-        self.store_version_tag(cls)
+        self.tag.value = ensure_version_tag(cls) or _NO_TAG
         return True
 
 

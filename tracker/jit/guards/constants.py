@@ -70,8 +70,6 @@ class ConstantKey:
 
     __slots__ = ("_hash", "_ref", "value_key")
 
-    slots = 0
-
     def __init__(self, value: Any) -> None:
         cls = type(value)
         self._ref: Callable[[], Any]
@@ -135,8 +133,6 @@ class StructuralKey:
 
     `immutable_object` is the object itself, if nothing in it can change.
     """
-
-    slots = 0
 
     def __init__(self, x: Any) -> None:
         self.cls: type = type(x)

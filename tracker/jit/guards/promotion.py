@@ -37,10 +37,10 @@ class Promotion:
         """Compare the traces so far with a call that none of them matches and that is about to be
         traced."""
         others: dict[SourcePath, set[ConstantKey]] = {}
-        numbers = _captured_numbers(now)
+        numbers = captured_numbers(now)
         for call in traced:
-            for path, was in _captured_numbers(call).items():
-                if path in numbers and _is_changed_number(was, numbers[path]):
+            for path, was in captured_numbers(call).items():
+                if path in numbers and is_changed_number(was, numbers[path]):
                     others.setdefault(path, set()).add(was)
         found = {
             path
@@ -58,7 +58,7 @@ class Promotion:
                 seen = self._seen_constants.setdefault(kind, set())
                 if len(seen) > _MAX_CLASS_CONSTANTS or kind in self._changing_kinds:
                     found.add(path)
-                elif not seen or _is_changed_number(next(iter(seen)), number):
+                elif not seen or is_changed_number(next(iter(seen)), number):
                     seen.add(number)
         return found
 
@@ -89,11 +89,11 @@ def _attribute_kind(path: SourcePath) -> _AttributeKind | None:
     return type(holder), source.name, way
 
 
-def _is_changed_number(was: ConstantKey, now: ConstantKey) -> bool:
+def is_changed_number(was: ConstantKey, now: ConstantKey) -> bool:
     return was != now and type(was.value) is type(now.value)
 
 
-def _captured_numbers(call: Signature) -> dict[SourcePath, ConstantKey]:
+def captured_numbers(call: Signature) -> dict[SourcePath, ConstantKey]:
     """The captured numbers that are constants, by path."""
     return {
         path: leaf

@@ -1,8 +1,9 @@
 """Signatures: the types of what a native call takes and returns. Plain data.
 
 Input leaves are `ArrayLeaf`, `ScalarLeaf`, `AliasLeaf`, `AppendOnlyLeaf`, `UnsupportedLeaf`, the
-constant keys of `constants.py` and `ClassGuard`; output leaves are the classes named `...Out`. A
-leaf takes `slots` words in the frame that native code computes on. Start at `signature_of`.
+constant keys of `constants.py` and `ClassGuard`; output leaves are the classes named `...Out`.
+Arrays and numbers take `slots` words in the frame that native code computes on. Start at
+`signature_of`.
 
 Invariants: two calls have equal signatures exactly when one compiled entry serves both (none serves
 a signature with an `UnsupportedLeaf`). Signatures are hashable, and keep no object alive that they
@@ -79,8 +80,6 @@ class UnsupportedLeaf:
 
     reason: str
 
-    slots = 0
-
 
 @record(frozen=True)
 class AliasLeaf:
@@ -88,14 +87,10 @@ class AliasLeaf:
 
     leaf: int
 
-    slots = 0
-
 
 @record(frozen=True)
 class AppendOnlyLeaf:
     """A list that the code only appends to: its contents do not matter."""
-
-    slots = 0
 
 
 SignaturePath: TypeAlias = tuple[int, tuple[int, ...]]
@@ -294,16 +289,12 @@ class ConstantOut:
 
     value: Any
 
-    slots = 0
-
 
 @record(frozen=True)
 class InputOut:
     """The object passed as input leaf number `leaf`."""
 
     leaf: int
-
-    slots = 0
 
 
 @record(frozen=True)
@@ -321,16 +312,12 @@ class ViewOut:
     offset: int
     writeable: bool
 
-    slots = 0
-
 
 @record(frozen=True)
 class AliasOut:
     """The object created for the earlier output leaf number `leaf`."""
 
     leaf: int
-
-    slots = 0
 
 
 StateWriteKind: TypeAlias = Literal["source", "item", "append", "delete", "attribute"]
@@ -354,8 +341,6 @@ class ContainerOut:
     """The container passed at a path of the signature."""
 
     path: SignaturePath
-
-    slots = 0
 
 
 OutLeaf = ArrayOut | ScalarOut | ConstantOut | InputOut | ViewOut | AliasOut | ContainerOut
@@ -416,5 +401,7 @@ def slot_offsets(leaves: Sequence[Leaf | OutLeaf]) -> tuple[int, ...]:
     """Running sum of the slots of the leaves."""
     offsets = [0]
     for leaf in leaves:
-        offsets.append(offsets[-1] + leaf.slots)
+        offsets.append(offsets[-1])
+        if isinstance(leaf, (ArrayLeaf, ScalarLeaf)):
+            offsets[-1] += leaf.slots
     return tuple(offsets)

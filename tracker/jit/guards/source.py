@@ -34,7 +34,6 @@ class Source:
     is_constant     an array there is a constant of the trace
     """
 
-    kind: ClassVar[str]
     is_atomic: ClassVar[bool] = False  # the value is never flattened
     is_read_only: ClassVar[bool] = False  # functions write nothing there
 
@@ -81,8 +80,6 @@ class Source:
 class CellSource(Source):
     """The contents of a closure cell."""
 
-    kind = "cell"
-
     def read_from(self, holder: Any) -> Any:
         return cell_contents(holder, MISSING)
 
@@ -101,8 +98,6 @@ class CellSource(Source):
 @record(frozen=True)
 class ItemSource(Source):
     """An item of a dict: a global, a default, a key of the environment."""
-
-    kind = "item"
 
     def read_from(self, holder: Any) -> Any:
         return holder.get(self.name, MISSING)
@@ -123,8 +118,6 @@ class ItemSource(Source):
 class ContextVarSource(Source):
     """The value of a context variable in the present context."""
 
-    kind = "variable"
-
     def read_from(self, holder: Any) -> Any:
         try:
             return holder.get()  # maybe its default
@@ -143,8 +136,6 @@ class ContextVarSource(Source):
 @record(frozen=True)
 class AttributeSource(Source):
     """An attribute of an object, class or function."""
-
-    kind = "attribute"
 
     def read_from(self, holder: Any) -> Any:
         return getattr(holder, self.name, MISSING)
@@ -183,21 +174,16 @@ class AttributeSource(Source):
 class FunctionSource(Source):
     """The code or the defaults of a function, compared by identity."""
 
-    kind = "slot"
     is_atomic = is_read_only = True
 
     def read_from(self, holder: Any) -> Any:
         return getattr(holder, self.name, MISSING)
-
-    def write(self, x: Any, on_holder: bool) -> None:
-        setattr(self.holder.value, self.name, x)
 
 
 @record(frozen=True)
 class TypeSource(Source):
     """The class of an object."""
 
-    kind = "class"
     is_atomic = True
 
     def read_from(self, holder: Any) -> Any:
@@ -211,7 +197,6 @@ class TypeSource(Source):
 class ShadowSource(Source):
     """Which of the names in `name` are instance attributes, shadowing the class; MISSING: none."""
 
-    kind = "own"
     is_atomic = True
 
     def read_from(self, holder: Any) -> Any:
@@ -227,7 +212,6 @@ class ShadowSource(Source):
 class ClassGuardSource(Source):
     """A class, guarded for its attributes under the names in `name` (see `class_guard.py`)."""
 
-    kind = "lent"
     is_atomic = is_read_only = True
 
     def read_from(self, holder: Any) -> Any:
@@ -239,7 +223,6 @@ class NamespaceSource(Source):
     """The values under the names in `name` of a dict that hardly changes: a library's module, or
     globals that do not exist."""
 
-    kind = "names"
     is_atomic = is_read_only = True
 
     def read_from(self, holder: Any) -> Any:
@@ -251,7 +234,6 @@ class TokenSource(Source):
     """What a function returns: the cache token of abstract classes, how often a cache was
     cleared."""
 
-    kind = "token"
     is_atomic = is_read_only = True
 
     def read_from(self, holder: Any) -> Any:

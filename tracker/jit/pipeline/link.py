@@ -103,7 +103,7 @@ def bind(
         keep += needed
     size = sum(v.type.size for v in program.traced.inputs) + lowered.scratch // 8
     pauses = interrupt_checks.NAME in lowered.symbols
-    entry = loader.compile_entry(
+    prepared = loader.prepare_entry(
         lowered.text,
         call,
         outputs,
@@ -117,8 +117,8 @@ def bind(
             has_guards=_FAIL_EXIT in lowered.text,
             counts_calls=lowered.is_long,
         ),
-        level=level,
     )
+    entry = loader.compile_entry(prepared, level)
     for module in (entry.module, *modules):
         if current().perf:
             perf_map.write(module, program.traced.name, lowered.descriptions)

@@ -36,15 +36,26 @@ _SLACK_BITS = 3  # a block may be longer than the request by a 2**-_SLACK_BITS p
 _MAX_KEPT_BYTES = 1 << 30  # whatever the size of the memory
 _MEMORY_FRACTION = 16  # at most this part of the machine's memory is kept
 _MADV_HUGEPAGE, _MADV_FREE = (14, 8)  # Linux
+_PADDING = "\\00" * (127 - len("tracker"))  # of the name of the handler
 
-_TEXT = """
+
+def _kept_bytes_limit() -> int:
+    """The bytes that may be kept: a part of the machine's memory; none where MADV_FREE does not
+    exist."""
+    if sys.platform != "linux":
+        return 0
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(_MAX_KEPT_BYTES, memory // _MEMORY_FRACTION)
+
+
+_TEXT = f"""
 %block = type {{ ptr, i64 }}
 %handler = type {{ [127 x i8], i8, ptr, ptr, ptr, ptr, ptr }}
-@blocks = internal global [{slots} x %block] zeroinitializer
+@blocks = internal global [{MAX_BLOCKS} x %block] zeroinitializer
 @oldest = internal global i64 0
 @kept = internal global i64 0
 @busy = internal global i64 0
-@tk.handler = global %handler {{ [127 x i8] c"tracker{padding}", i8 1, ptr null,
+@tk.handler = global %handler {{ [127 x i8] c"tracker{_PADDING}", i8 1, ptr null,
   ptr @new, ptr @cleared, ptr @resized, ptr @freed }}
 declare i32 @posix_memalign(ptr, i64, i64)
 declare i32 @madvise(ptr, i64, i32)
@@ -55,19 +66,19 @@ declare void @free(ptr)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 define internal i64 @length(i64 %size) alwaysinline {{
-  %huge = icmp ugt i64 %size, {largest}
-  %unit = select i1 %huge, i64 {huge}, i64 {unit}
+  %huge = icmp ugt i64 %size, {HUGE_PAGE - BLOCK_UNIT}
+  %unit = select i1 %huge, i64 {HUGE_PAGE}, i64 {BLOCK_UNIT}
   %rest = sub i64 %unit, 1
   %more = add i64 %size, %rest
   %mask = sub i64 0, %unit
   %whole = and i64 %more, %mask
-  %big = icmp uge i64 %size, {least}
+  %big = icmp uge i64 %size, {MIN_BLOCK}
   %length = select i1 %big, i64 %whole, i64 %size
   ret i64 %length
 }}
 
 define internal void @advise(ptr %block, i64 %length, i32 %what) {{
-  %huge = icmp uge i64 %length, {huge}
+  %huge = icmp uge i64 %length, {HUGE_PAGE}
   br i1 %huge, label %say, label %done
 say:
   %said = call i32 @madvise(ptr %block, i64 %length, i32 %what)
@@ -85,7 +96,7 @@ define internal i1 @enter() alwaysinline {{
 define ptr @tk.take(i64 %size) {{
 entry:
   %length = call i64 @length(i64 %size)
-  %big = icmp uge i64 %size, {least}
+  %big = icmp uge i64 %size, {MIN_BLOCK}
   br i1 %big, label %ask, label %small
 small:
   %s = call ptr @malloc(i64 %size)
@@ -95,25 +106,25 @@ ask:
   br i1 %mine, label %search, label %fresh
 search:
   %i = phi i64 [ 0, %ask ], [ %i1, %other ]
-  %near = phi i64 [ {slots}, %ask ], [ %nearer, %other ]
-  %lengthp = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %i, i32 1
+  %near = phi i64 [ {MAX_BLOCKS}, %ask ], [ %nearer, %other ]
+  %lengthp = getelementptr [{MAX_BLOCKS} x %block], ptr @blocks, i64 0, i64 %i, i32 1
   %has = load i64, ptr %lengthp
   %fits = icmp eq i64 %has, %length
   br i1 %fits, label %found, label %other
 other:  ; one that is a little longer does, if none fits
   %over = sub i64 %has, %length
-  %room = lshr i64 %length, {slack}
+  %room = lshr i64 %length, {_SLACK_BITS}
   %close = icmp ule i64 %over, %room
   %nearer = select i1 %close, i64 %i, i64 %near
   %i1 = add i64 %i, 1
-  %more = icmp ult i64 %i1, {slots}
+  %more = icmp ult i64 %i1, {MAX_BLOCKS}
   br i1 %more, label %search, label %all
 all:
-  %any = icmp ult i64 %nearer, {slots}
+  %any = icmp ult i64 %nearer, {MAX_BLOCKS}
   br i1 %any, label %found, label %leave
 found:
   %at = phi i64 [ %i, %search ], [ %nearer, %all ]
-  %cell = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %at
+  %cell = getelementptr [{MAX_BLOCKS} x %block], ptr @blocks, i64 0, i64 %at
   %kept = load ptr, ptr %cell
   %foundp = getelementptr %block, ptr %cell, i64 0, i32 1
   %whole = load i64, ptr %foundp
@@ -128,14 +139,14 @@ leave:
   br label %fresh
 fresh:
   %where = alloca ptr
-  %huge = icmp uge i64 %length, {huge}
-  %start = select i1 %huge, i64 {huge}, i64 64
+  %huge = icmp uge i64 %length, {HUGE_PAGE}
+  %start = select i1 %huge, i64 {HUGE_PAGE}, i64 64
   %bad = call i32 @posix_memalign(ptr %where, i64 %start, i64 %length)
   %ok = icmp eq i32 %bad, 0
   br i1 %ok, label %made, label %none
 made:
   %block = load ptr, ptr %where
-  call void @advise(ptr %block, i64 %length, i32 {join})
+  call void @advise(ptr %block, i64 %length, i32 {_MADV_HUGEPAGE})
   ret ptr %block
 none:
   ret ptr null
@@ -144,8 +155,8 @@ none:
 define void @tk.give(ptr %block, i64 %size) {{
 entry:
   %length = call i64 @length(i64 %size)
-  %big = icmp uge i64 %size, {least}
-  %room = icmp ule i64 %length, {limit}
+  %big = icmp uge i64 %size, {MIN_BLOCK}
+  %room = icmp ule i64 %length, {_kept_bytes_limit()}
   %wanted = and i1 %big, %room
   br i1 %wanted, label %ask, label %drop
 drop:
@@ -155,75 +166,56 @@ ask:
   %mine = call i1 @enter()
   br i1 %mine, label %keep, label %drop
 keep:
-  call void @advise(ptr %block, i64 %length, i32 {free})
-  %before = load i64, ptr @kept
-  br label %find
-find:  ; an empty slot, else the oldest block's
-  %i = phi i64 [ 0, %keep ], [ %i1, %taken ]
-  %lengthp = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %i, i32 1
-  %has = load i64, ptr %lengthp
-  %empty = icmp eq i64 %has, 0
-  br i1 %empty, label %place, label %taken
-taken:
-  %i1 = add i64 %i, 1
-  %more = icmp ult i64 %i1, {slots}
-  br i1 %more, label %find, label %full
-full:
-  %at = load i64, ptr @oldest
-  %gone = call i64 @evict(i64 %at)
-  %rest = sub i64 %before, %gone
-  br label %place
-place:
-  %slot = phi i64 [ %i, %find ], [ %at, %full ]
-  %sum = phi i64 [ %before, %find ], [ %rest, %full ]
-  %total = add i64 %sum, %length
+  call void @advise(ptr %block, i64 %length, i32 {_MADV_FREE})
   br label %trim
 trim:  ; what is too much goes, the oldest first
-  %now = phi i64 [ %total, %place ], [ %left, %drop.one ], [ %now, %skip ]
-  %over = icmp ugt i64 %now, {limit}
-  br i1 %over, label %next, label %store
-next:
-  %j = load i64, ptr @oldest
-  %own = icmp eq i64 %j, %slot
-  br i1 %own, label %skip, label %drop.one
-skip:
-  call i64 @evict(i64 -1)
+  %kept = load i64, ptr @kept
+  %total = add i64 %kept, %length
+  %over = icmp ugt i64 %total, {_kept_bytes_limit()}
+  br i1 %over, label %evict, label %find
+evict:
+  call void @evict()
   br label %trim
-drop.one:
-  %less = call i64 @evict(i64 %j)
-  %left = sub i64 %now, %less
-  br label %trim
-store:
-  %cell = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %slot
+find:
+  %i = phi i64 [ 0, %trim ], [ %i1, %taken ]
+  %cell = getelementptr [{MAX_BLOCKS} x %block], ptr @blocks, i64 0, i64 %i
   %cell.length = getelementptr %block, ptr %cell, i64 0, i32 1
+  %has = load i64, ptr %cell.length
+  %empty = icmp eq i64 %has, 0
+  br i1 %empty, label %store, label %taken
+taken:
+  %i1 = add i64 %i, 1
+  %more = icmp ult i64 %i1, {MAX_BLOCKS}
+  br i1 %more, label %find, label %evict
+store:
   store ptr %block, ptr %cell
   store i64 %length, ptr %cell.length
-  store i64 %now, ptr @kept
+  store i64 %total, ptr @kept
   store atomic i64 0, ptr @busy release, align 8
   ret void
 }}
 
-; Free the block in a slot (-1: in none), and go on to the next slot; its length.
-define internal i64 @evict(i64 %slot) {{
+; Free the block in the oldest slot, if it has one, and go on to the next slot.
+define internal void @evict() {{
   %at = load i64, ptr @oldest
   %at1 = add i64 %at, 1
-  %turn = urem i64 %at1, {slots}
+  %turn = urem i64 %at1, {MAX_BLOCKS}
   store i64 %turn, ptr @oldest
-  %none = icmp eq i64 %slot, -1
-  br i1 %none, label %nothing, label %look
-look:
-  %cell = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %slot
+  %cell = getelementptr [{MAX_BLOCKS} x %block], ptr @blocks, i64 0, i64 %at
   %lengthp = getelementptr %block, ptr %cell, i64 0, i32 1
   %has = load i64, ptr %lengthp
   %empty = icmp eq i64 %has, 0
-  br i1 %empty, label %nothing, label %free
+  br i1 %empty, label %done, label %free
 free:
   %old = load ptr, ptr %cell
   call void @free(ptr %old)
   store i64 0, ptr %lengthp
-  ret i64 %has
-nothing:
-  ret i64 0
+  %kept = load i64, ptr @kept
+  %less = sub i64 %kept, %has
+  store i64 %less, ptr @kept
+  br label %done
+done:
+  ret void
 }}
 
 define internal ptr @new(ptr %context, i64 %size) {{
@@ -233,7 +225,7 @@ define internal ptr @new(ptr %context, i64 %size) {{
 
 define internal ptr @cleared(ptr %context, i64 %count, i64 %each) {{
   %size = mul i64 %count, %each
-  %huge = icmp uge i64 %size, {huge}
+  %huge = icmp uge i64 %size, {HUGE_PAGE}
   br i1 %huge, label %ours, label %theirs
 theirs:
   %length = call i64 @length(i64 %size)
@@ -268,30 +260,9 @@ out:
 """
 
 
-def _kept_bytes_limit() -> int:
-    """The bytes that may be kept: a part of the machine's memory; none where MADV_FREE does not
-    exist."""
-    if sys.platform != "linux":
-        return 0
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min(_MAX_KEPT_BYTES, memory // _MEMORY_FRACTION)
-
-
 @locked_cache
 def _allocator_module() -> engine.Module:
-    text = _TEXT.format(
-        slots=MAX_BLOCKS,
-        least=MIN_BLOCK,
-        unit=BLOCK_UNIT,
-        huge=HUGE_PAGE,
-        largest=HUGE_PAGE - BLOCK_UNIT,
-        slack=_SLACK_BITS,
-        limit=_kept_bytes_limit(),
-        join=_MADV_HUGEPAGE,
-        free=_MADV_FREE,
-        padding="\\00" * (127 - len("tracker")),
-    )
-    return disk_cache.compile_or_load(text, level=engine.QUICK)
+    return disk_cache.compile_or_load(_TEXT, level=engine.QUICK)
 
 
 def symbols() -> dict[str, int]:

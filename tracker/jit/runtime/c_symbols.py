@@ -72,10 +72,10 @@ def _handler_capsule() -> Any:
 def use_block_allocator() -> Iterator[None]:
     """Let NumPy allocate from our blocks in this thread meanwhile, unless the user has chosen a
     memory handler."""
-    if id(_handler_functions()[0]()) != _read_pointer(numpy_api()[_DEFAULT_HANDLER_INDEX]):
+    get_handler, set_handler = _handler_functions()
+    if id(get_handler()) != _read_pointer(numpy_api()[_DEFAULT_HANDLER_INDEX]):
         yield
         return
-    set_handler = _handler_functions()[1]
     before = set_handler(_handler_capsule())
     try:
         yield

@@ -107,7 +107,6 @@ class Job(Generic[_Result]):
 def run_now(work: Callable[[], _Result]) -> Job[_Result]:
     """A finished job; its error is raised here."""
     job = Job(work)
-    job.run()
     job.result()
     return job
 

@@ -13,7 +13,7 @@ import sys
 # Offsets in CPython's and NumPy's structs; `loader.verify_layout` checks each of them.
 TYPE, SIZE, VALUE, ITEMS = 8, 16, 16, 24
 CELL_CONTENTS = 16
-TYPE_FLAGS, HEAP_TYPE = 168, 1 << 9  # of a class; the flag of heap types
+TYPE_FLAGS = 168  # of a class
 # Of a dict, changed by each write. Without versions every name is looked up.
 DICT_VERSION, HAS_DICT_VERSIONS = 24, sys.version_info < (3, 13)
 FUNCTION_FIELDS = {"__code__": 48, "__defaults__": 56, "__kwdefaults__": 64}
@@ -42,7 +42,6 @@ DECLARATIONS = {
     "native.dtype": "i1 @native.dtype(ptr, i8, i64) cold",
     "Py_IncRef": "void @Py_IncRef(ptr)",
     "Py_DecRef": "void @Py_DecRef(ptr)",
-    "PyBool_FromLong": "ptr @PyBool_FromLong(i64)",
     "PyCell_Set": "i32 @PyCell_Set(ptr, ptr)",
     "PyComplex_FromDoubles": "ptr @PyComplex_FromDoubles(double, double)",
     "PyContextVar_Get": "i32 @PyContextVar_Get(ptr, ptr, ptr)",
@@ -58,13 +57,10 @@ DECLARATIONS = {
     "PyList_Append": "i32 @PyList_Append(ptr, ptr)",
     "PyList_New": "ptr @PyList_New(i64)",
     "PyList_SetItem": "i32 @PyList_SetItem(ptr, i64, ptr)",
-    "PyList_SetSlice": "i32 @PyList_SetSlice(ptr, i64, i64, ptr)",
     "PyLong_AsLongLongAndOverflow": "i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)",
     "PyLong_FromLongLong": "ptr @PyLong_FromLongLong(i64)",
     "PyObject_DelItem": "i32 @PyObject_DelItem(ptr, ptr)",
     "PyObject_GenericSetAttr": "i32 @PyObject_GenericSetAttr(ptr, ptr, ptr)",
-    "PyObject_GetAttr": "ptr @PyObject_GetAttr(ptr, ptr)",
-    "PyObject_RichCompareBool": "i32 @PyObject_RichCompareBool(ptr, ptr, i32)",
     "PyObject_SetItem": "i32 @PyObject_SetItem(ptr, ptr, ptr)",
     "PyObject_Vectorcall": "ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)",
     "PyObject_VectorcallMethod": "ptr @PyObject_VectorcallMethod(ptr, ptr, i64, ptr)",
@@ -73,7 +69,6 @@ DECLARATIONS = {
     "PyArray_CopyInto": "i32 @PyArray_CopyInto(ptr, ptr)",
     "PyArray_NewFromDescr": "ptr @PyArray_NewFromDescr(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)",
     "PyArray_SetBaseObject": "i32 @PyArray_SetBaseObject(ptr, ptr)",
-    "PyArray_Empty": "ptr @PyArray_Empty(i32, ptr, ptr, i32)",
 }
 
 # Whether a dict's version is unchanged since the cell `%version` was written.

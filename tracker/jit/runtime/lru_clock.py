@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracker.support.array_copies import data_address
+
 
 class _Clock:
     def __init__(self) -> None:
         self._cell = np.zeros(1, np.int64)
-        self.address = int(self._cell.__array_interface__["data"][0])
+        self.address = data_address(self._cell)
 
     def tick(self) -> int:
         """The next time."""

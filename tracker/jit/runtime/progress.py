@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 from tracker.config import current
 from tracker.support.forks import register_at_fork
@@ -43,12 +43,6 @@ class _Stage:
 
     def __exit__(self, *_: object) -> None:
         _reporter.leave(self)
-
-
-class _Display(Protocol):
-    def show(self, text: str, seconds: float) -> None: ...
-
-    def clear(self) -> None: ...
 
 
 class _Reporter:
@@ -82,7 +76,7 @@ class _Reporter:
         thread.join()
 
     def report(self) -> None:
-        display: _Display | None = None
+        display: _Status | _Log | None = None
         idle = self.idle
         while not idle.wait(_INTERVAL):
             with self.lock:
@@ -127,7 +121,7 @@ class _Log:
     def clear(self) -> None: ...
 
 
-def _new_display() -> _Display:
+def _new_display() -> _Status | _Log:
     try:
         console = importlib.import_module("rich.console").Console(stderr=True)
         if console.is_interactive or console.is_jupyter:

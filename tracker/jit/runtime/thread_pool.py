@@ -224,14 +224,14 @@ def load_frame(parameters: Sequence[str]) -> list[str]:
     """Lines that load parameters, under their own names, from %frame."""
     lines = []
     for at, parameter in enumerate(parameters):
-        kind, name = _without_attributes(parameter).split()
+        kind, name = without_attributes(parameter).split()
         lines.append(f"  {name}.cell = getelementptr i64, ptr %frame, i64 {at}")
         lines.append(f"  {name} = load {kind}, ptr {name}.cell")
     return lines
 
 
-def _without_attributes(parameter: str) -> str:
-    """A parameter without its attributes."""
+def without_attributes(parameter: str) -> str:
+    """A parameter as an argument: without its attributes."""
     words = parameter.split()
     return f"{words[0]} {words[-1]}"
 
@@ -241,7 +241,7 @@ def task_text(parameters: Sequence[str], extent: int, part: int) -> str:
     the thread's part of a range, which is `part` long. The frame's last cell is @KERNEL's
     %partials."""
     loaded = [*parameters, "ptr %partials"]
-    arguments = [*map(_without_attributes, loaded), "i64 %lo", "i64 %hi", "i64 %tid"]
+    arguments = [*map(without_attributes, loaded), "i64 %lo", "i64 %hi", "i64 %tid"]
     return "\n".join(
         [
             "void @KERNEL.task(ptr %frame, i64 %tid) {",

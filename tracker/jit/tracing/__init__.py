@@ -11,7 +11,6 @@ After a run, aborted or not, no tracked value stays in the user's objects. Knows
 
 from tracker.jit.discovery.builtin_shims import BUILTIN_SHIMS as BUILTIN_SHIMS
 from tracker.jit.discovery.discovery import find_captured_state as find_captured_state
-from tracker.jit.discovery.discovery import find_sources as find_sources
 from tracker.jit.discovery.impure_calls import calls_unmonitored as calls_unmonitored
 from tracker.jit.discovery.stdlib_objects import is_opaque as is_opaque
 from tracker.jit.llvm.signals import SIGNALS_DEFERRED as SIGNALS_DEFERRED

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from tracker import tree
 from tracker.errors import UnsupportedError, message
 from tracker.jit.guards.captured_leaves import captured_leaves
-from tracker.jit.guards.constants import ConstantKey, StructuralKey
 from tracker.jit.guards.signature import (
     AliasLeaf,
     ArrayFlags,
@@ -89,21 +89,9 @@ class PendingEffects:
             write.array[...] = data
 
 
-def is_traced_input(x: Any) -> bool:
-    """Whether a leaf of the arguments is traced (numbers and numeric arrays) or a constant."""
-    if isinstance(x, np.ndarray):
-        return x.dtype.kind in "biufc"
-    if type(x) is int:
-        return -(2**63) <= x < 2**63
-    return isinstance(x, (bool, float, complex, np.bool_, np.number))
-
-
 class TracedInputs:
-    """The traced leaves of a call.
-
-    `argument_numbers` are the leaf numbers of traced arguments; captured values, one for each
-    array, come after them.
-    """
+    """The traced leaves of a call: values with their leaf numbers. Captured values, one for each
+    array, come after those of the arguments."""
 
     def __init__(
         self,
@@ -112,21 +100,18 @@ class TracedInputs:
         argument_count: int,
         scheduler: LazyScheduler | None,
     ) -> None:
-        self.argument_numbers: list[int] = []
-        self.values: list[Value] = []
-        self.handles: list[Any] = []
+        self.argument_values: dict[Value, int] = {}
         self.leaves = leaves
         self.traced_leaves = list(leaves)
         self.generators = [x for x in leaves if is_numpy_generator(x)]
         self.random_sources = [*self.generators, *(x for x in leaves if is_python_random(x))]
         recorders = {id(x): recording_generator(x) for x in self.generators}
         for number, (x, spec) in enumerate(zip(leaves[:argument_count], call.leaves, strict=False)):
-            if is_traced_input(x) and not isinstance(spec, (ConstantKey, StructuralKey)):
+            is_odd = isinstance(spec, UnsupportedLeaf) and type(x) is not int
+            if isinstance(spec, (ArrayLeaf, ScalarLeaf)) or (is_odd and tree.is_numeric(x)):
                 value = _copied_leaf(x, scheduler)
-                self.argument_numbers.append(number)
-                self.values.append(value)
-                self.handles.append(wrap(value))
-                self.traced_leaves[number] = self.handles[-1]
+                self.argument_values[value] = number
+                self.traced_leaves[number] = wrap(value)
             elif id(x) in recorders:
                 self.traced_leaves[number] = recorders[id(x)]
         self.captured_values: dict[Value, int] = {}
@@ -149,21 +134,18 @@ class TracedInputs:
 
     def no_alias_numbers(self, tracer: Tracer) -> tuple[int, ...]:
         """The leaf numbers of arrays that must share memory with no other that is read."""
-        pairs = zip(self.argument_numbers, self.values, strict=False)
-        queried = [
-            n for key, n in self.numbers_by_handle().items() if key in tracer.guards.alias_queries
-        ]
-        return tuple(
-            dict.fromkeys([*(n for n, v in pairs if v in tracer.guards.no_alias), *queried])
-        )
+        guards, arguments = tracer.guards, self.argument_values.items()
+        found = [number for value, number in arguments if value in guards.no_alias]
+        found += [n for key, n in self.numbers_by_handle().items() if key in guards.alias_queries]
+        return tuple(dict.fromkeys(found))
 
     def close(self) -> None:
-        for value in (*self.values, *self.captured_values):
+        for value in (*self.argument_values, *self.captured_values):
             close_leaf(value)
 
     def numbers_by_handle(self) -> dict[int, int]:
         """The leaf number of each tracked array, by its id."""
-        numbers = (*self.argument_numbers, *self.captured_values.values())
+        numbers = (*self.argument_values.values(), *self.captured_values.values())
         return {id(self.traced_leaves[number]): number for number in numbers}
 
     def originals(self) -> dict[int, Any]:
@@ -209,7 +191,7 @@ class TracedInputs:
 
     def argument_writes(self) -> list[ArgumentWrite]:
         """The arrays that hold another value than at first."""
-        known = dict(zip(self.values, self.argument_numbers, strict=True)) | self.captured_values
+        known = self.argument_values | self.captured_values
         return [
             ArgumentWrite(number, self.leaves[number], self.traced_leaves[number], value)
             for value, number in known.items()

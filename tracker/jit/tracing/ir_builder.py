@@ -106,14 +106,14 @@ def build_function(
 
     `paths` has the path of each container in the signature, by id.
     """
-    builder = IRBuilder(tracer, inputs.values, inputs.captured_values)
+    builder = IRBuilder(tracer, [*inputs.argument_values], inputs.captured_values)
     builder.build_equations()
     results = _trace_outputs(builder, outputs, inputs.numbers_by_handle(), views, paths)
     atoms = [o.atom for o in results if o.atom is not None]
     atoms += [builder.atom(value_of(write.handle)) for write in inputs.argument_writes()]
     function = Function(
         name,
-        tuple(builder.vars[value] for value in inputs.values),
+        tuple(builder.vars[value] for value in inputs.argument_values),
         tuple(builder.captured),
         tuple(builder.body),
         tuple(atoms),
@@ -341,9 +341,7 @@ class IRBuilder:
             self.owners.append(owner)
         return var
 
-    def output(self, x: Any) -> TraceOutput:
-        if not isinstance(x, Tracked):
-            return TraceOutput("constant", None, x)
+    def output(self, x: Tracked) -> TraceOutput:
         value = value_of(x)
         atom = self.atom(value)
         if isinstance(value.aval, np.ndarray):

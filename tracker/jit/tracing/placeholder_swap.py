@@ -37,7 +37,7 @@ from tracker.jit.llvm.signals import SIGNALS_DEFERRED
 from tracker.support.forks import register_at_fork
 from tracker.tape.placeholders import add_placeholder, release_placeholder
 from tracker.tape.record import value_of
-from tracker.tape.tracked import Tracked
+from tracker.tape.tracked import Tracked, view_root
 
 
 class TracingLock:
@@ -258,13 +258,6 @@ def plain_data(x: Any) -> Any:
     return data.copy("K") if isinstance(data, np.ndarray) else data
 
 
-def view_root(x: Any) -> Any:
-    """The array that a tracked array is a view of; itself if it is none."""
-    while (view := getattr(x, "_view", None)) is not None:
-        x = view.base
-    return x
-
-
 class PlainValues:
     """What the caller gets for each tracked array, by its id: one object wherever it is used."""
 
@@ -369,8 +362,8 @@ class ArgumentContainers:
     """
 
     def __init__(self, originals: Sequence[Any], given: Sequence[Any]) -> None:
-        self.pairs: list[tuple[Any, Any, Any]] = []  # caller's, copy, contents at first
-        self.paths: list[SignaturePath] = []
+        # The caller's container, its copy, the contents of that at first, and the path.
+        self.pairs: list[tuple[Any, Any, Any, SignaturePath]] = []
         self.originals: dict[int, Any] = {}
         self._seen: set[int] = set()  # ids of the caller's containers
         self._has_duplicate = False  # whether one was passed twice
@@ -385,8 +378,7 @@ class ArgumentContainers:
         self._has_duplicate |= id(original) in self._seen
         self._seen.add(id(original))
         self.originals[id(copy)] = original
-        self.pairs.append((original, copy, parts))
-        self.paths.append(path)
+        self.pairs.append((original, copy, parts, path))
         _, children = tree.children_or_attributes(original) or ((), ())
         for at, (one, other) in enumerate(zip(children, parts[1], strict=True)):
             self._pair(one, other, child_path(path, at))
@@ -395,7 +387,7 @@ class ArgumentContainers:
     def has_changed(self) -> bool:
         """Whether the function has changed a container."""
         return not all(
-            same_contents(tree.children_or_attributes(copy), was) for _, copy, was in self.pairs
+            same_contents(tree.children_or_attributes(copy), was) for _, copy, was, _ in self.pairs
         )
 
     @property
@@ -406,7 +398,7 @@ class ArgumentContainers:
 
     def apply(self, plain: Callable[[Any], Any]) -> None:
         """Change the caller's containers like the function's; `plain` maps a leaf."""
-        for original, copy, was in self.pairs:
+        for original, copy, was, _ in self.pairs:
             if not same_contents(tree.children_or_attributes(copy), was):
                 self._assign(original, copy, plain)
 

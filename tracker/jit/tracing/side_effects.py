@@ -1,10 +1,10 @@
 """Side effects: what a function writes to its sources, and into containers that it is given.
 
-`StateSnapshot` is what the sources had at one time. `find_state_writes` compares a snapshot with
-the state after a traced run and returns `StateWrite`s, which each later call repeats:
-`apply_state_writes` in Python, `jit/abi/state_writes.py` in machine code. So a function that
-counts, or updates a moving average or an optimiser's state, is one that reads this state as an
-input and returns it as a result.
+`StateSnapshot` is what the sources had at one time. `StateDiff` compares a snapshot with the state
+after a traced run and finds `StateWrite`s, which each later call repeats: `apply_state_writes` in
+Python, `jit/abi/state_writes.py` in machine code. So a function that counts, or updates a moving
+average or an optimiser's state, is one that reads this state as an input and returns it as a
+result.
 
 A trace whose own run changed what it reads in any other way would match no later call, and is not
 kept: `PostTraceState.is_unchanged`.
@@ -31,13 +31,9 @@ import numpy as np
 
 from tracker import tree
 from tracker.jit.discovery.discovery import CapturedState
-from tracker.jit.guards.captured_leaves import (
-    can_be_promoted,
-    captured_leaves,
-    structure_at,
-    with_captured_state,
-)
+from tracker.jit.guards.captured_leaves import captured_leaves, structure_at
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
+from tracker.jit.guards.promotion import captured_numbers, is_changed_number
 from tracker.jit.guards.signature import (
     AppendOnlyLeaf,
     Leaf,
@@ -64,18 +60,13 @@ from tracker.jit.guards.source import (
     source_children,
 )
 from tracker.jit.tracing.inputs import TracedInputs
-from tracker.jit.tracing.placeholder_swap import (
-    ArgumentContainers,
-    same_contents,
-    untrack_keys,
-    view_root,
-)
+from tracker.jit.tracing.placeholder_swap import ArgumentContainers, same_contents, untrack_keys
 from tracker.ops.shape.create import buffer
 from tracker.random.draw_ops import RollbackLog
 from tracker.support.array_copies import copy_with_layout, same_bytes
 from tracker.support.instances import instance_dict
 from tracker.support.structs import record
-from tracker.tape.tracked import Tracked
+from tracker.tape.tracked import Tracked, view_root
 from tracker.tree import Structure
 
 _Parts: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...]]
@@ -94,8 +85,8 @@ class StateSnapshot:
 
     def __init__(self, sources: Iterable[Source], arrays: bool = False) -> None:
         self.entries = [(source, source.read(), source.is_on_holder) for source in sources]
-        self.containers: dict[int, tuple[Any, _Parts]] = {}
-        self.container_paths: dict[int, tuple[int, tuple[int, ...]]] = {}  # number of the source
+        # By id: a container, its contents, and the number of its source with the path from there.
+        self.containers: dict[int, tuple[Any, _Parts, tuple[int, tuple[int, ...]]]] = {}
         self.arrays: list[tuple[Any, Any]] | None = [] if arrays else None
         for at, (_, x, _) in enumerate(self.entries):
             self._add_containers(x, (at, ()))
@@ -107,8 +98,7 @@ class StateSnapshot:
         if type(x) is np.ndarray and self.arrays is not None:
             self.arrays.append((x, copy_with_layout(x)))
         elif parts is not None:
-            self.containers[id(x)] = x, parts
-            self.container_paths[id(x)] = way
+            self.containers[id(x)] = x, parts, way
             for at, child in enumerate(parts[1]):
                 self._add_containers(child, child_path(way, at))
 
@@ -118,17 +108,16 @@ class StateSnapshot:
 
     @functools.cached_property
     def _ids(self) -> set[int]:
-        inside = (child for _, (_, children) in self.containers.values() for child in children)
+        inside = (child for _, (_, children), _ in self.containers.values() for child in children)
         at = ((source.holder.value, was) for source, was, _ in self.entries)
         return set(map(id, (*inside, *itertools.chain.from_iterable(at))))
 
     @property
     def has_changed(self) -> bool:
         """Whether a source or container differs now."""
-        inside = self.containers.values()
         found = ((source.read(), was) for source, was, _ in self.entries if not source.is_read_only)
         return not all(_is_unchanged(now, was) for now, was in found) or not all(
-            same_contents(source_children(x, True), parts) for x, parts in inside
+            same_contents(source_children(x, True), was) for x, was, _ in self.containers.values()
         )
 
     def restore(self) -> None:
@@ -139,7 +128,7 @@ class StateSnapshot:
         for source, was, own in self.entries:
             if not source.is_read_only and not _is_unchanged(source.read(), was):
                 source.write(was, own)
-        for x, (names, children) in self.containers.values():
+        for x, (names, children), _ in self.containers.values():
             if same_contents(source_children(x, True), (names, children)):
                 continue
             if isinstance(x, (list, deque)):
@@ -189,12 +178,8 @@ def container_paths(
     """The path in the signature of each container that the function was given or found at a source,
     by id, if the signature flattens it."""
     first = call.first_source
-    found = [
-        (snapshot.containers[key][0], (first + at, path))
-        for key, (at, path) in snapshot.container_paths.items()
-    ]
-    given = zip(containers.pairs, containers.paths, strict=True)
-    found += [(copy, path) for (_, copy, _), path in given]
+    found = [(x, (first + at, path)) for x, _, (at, path) in snapshot.containers.values()]
+    found += [(copy, path) for _, copy, _, path in containers.pairs]
     return {id(x): path for x, path in found if structure_at(call, path).cls is type(x)}
 
 
@@ -212,45 +197,9 @@ class _Unrepresentable(Exception):
     """A trace cannot express what was written."""
 
 
-def find_state_writes(
-    call: Signature,
-    inputs: TracedInputs,
-    captured: CapturedState,
-    snapshot: StateSnapshot,
-    containers: ArgumentContainers,
-    paths: Mapping[int, SignaturePath],
-    result: Any,
-) -> ObservedWrites | None:
-    """What a function has written to sources, and into the containers of its arguments; None if a
-    trace cannot express it. `snapshot` has what it found, including tracked arrays."""
-    kept = [*containers.originals, *map(id, _containers_in(result))]
-    diff = _StateDiff(call, inputs, captured, snapshot, paths, kept)
-    try:
-        first = call.first_source
-        for number, (source, was, own) in enumerate(snapshot.entries, first):
-            diff.compare_source(source, was, own, number)
-        for (_, copy, was), path in zip(containers.pairs, containers.paths, strict=True):
-            now = tree.children_or_attributes(untrack_keys(copy))
-            diff.compare_container(copy, was, now, path)
-        diff.check_views(tree.leaves(result))
-        if len(no_alias_pairs(call, diff.writes)) > _MAX_ALIAS_CHECKS:
-            raise _Unrepresentable
-        if diff.writes and _are_arguments_captured(snapshot, containers):
-            raise _Unrepresentable
-    except _Unrepresentable:
-        containers.is_captured = _are_arguments_captured(snapshot, containers)
-        return None
-    return ObservedWrites(diff.writes, diff.leaves, diff.is_certain)
-
-
-def _are_arguments_captured(snapshot: StateSnapshot, containers: ArgumentContainers) -> bool:
-    """Whether a container among the arguments is also at a source, where the function has seen
-    another."""
-    return any(id(original) in snapshot.containers for original, _, _ in containers.pairs)
-
-
-class _StateDiff:
-    """Compares a snapshot with the state now."""
+class StateDiff:
+    """Compares a snapshot, which has what a function has found, including tracked arrays, with the
+    state now. Start at `find_writes`."""
 
     def __init__(
         self,
@@ -258,12 +207,13 @@ class _StateDiff:
         inputs: TracedInputs,
         captured: CapturedState,
         snapshot: StateSnapshot,
+        containers: ArgumentContainers,
         paths: Mapping[int, SignaturePath],
-        kept: Iterable[int],
     ) -> None:
         self.call = call
         self.captured = captured
         self.snapshot = snapshot
+        self.containers = containers
         self.writes: list[StateWrite] = []
         self.leaves: list[Any] = []
         self.is_certain = True
@@ -275,7 +225,7 @@ class _StateDiff:
             if isinstance(leaf, ConstantKey) and not leaf.is_by_value
         }
         self.container_paths = paths
-        self.escaping_ids = {*snapshot.containers, *kept}
+        self.escaping_ids = {*snapshot.containers, *containers.originals}
         self.append_only_paths = {
             path
             for path, node, number in iter_nodes(call)
@@ -284,7 +234,30 @@ class _StateDiff:
         self.visited_ids: set[int] = set()
         self.changed_ids: set[int] = set()
 
-    def compare_source(self, source: Source, was: Any, on_holder: bool, number: int) -> None:
+    def find_writes(self, result: Any) -> ObservedWrites | None:
+        """What a function with this result has written to sources, and into the containers of its
+        arguments; None if a trace cannot express it."""
+        self.escaping_ids.update(map(id, _containers_in(result)))
+        pairs, snapshot = self.containers.pairs, self.snapshot
+        # where the function has seen another container than that among its arguments
+        is_captured = any(id(original) in snapshot.containers for original, *_ in pairs)
+        try:
+            for number, entry in enumerate(snapshot.entries, self.call.first_source):
+                self._compare_source(*entry, number)
+            for _, copy, was, path in pairs:
+                now = tree.children_or_attributes(untrack_keys(copy))
+                self._compare_container(copy, was, now, path)
+            self._check_views(tree.leaves(result))
+            if len(no_alias_pairs(self.call, self.writes)) > _MAX_ALIAS_CHECKS:
+                raise _Unrepresentable
+            if self.writes and is_captured:
+                raise _Unrepresentable
+        except _Unrepresentable:
+            self.containers.is_captured = is_captured
+            return None
+        return ObservedWrites(self.writes, self.leaves, self.is_certain)
+
+    def _compare_source(self, source: Source, was: Any, on_holder: bool, number: int) -> None:
         """Compare the value at a source, whose structure has this number."""
         references = sys.getrefcount(source.read())
         now = source.read()
@@ -316,13 +289,13 @@ class _StateDiff:
                 raise _Unrepresentable  # at two sources: through which is not in the trace
             return
         self.visited_ids.add(id(x))
-        self.compare_container(x, was, now, path)
+        self._compare_container(x, was, now, path)
         if was[0] == now[0] and len(was[1]) == len(now[1]):
             for at, (old, new) in enumerate(zip(was[1], now[1], strict=True)):
                 if old is new:
                     self._compare_below(new, child_path(path, at))
 
-    def compare_container(
+    def _compare_container(
         self, x: Any, was: _Parts, now: _Parts | None, path: SignaturePath
     ) -> None:
         """Compare the contents of a container."""
@@ -381,7 +354,8 @@ class _StateDiff:
             self.is_certain &= self.is_only_thread or not is_known
             self.leaves.append(x)
             return tree.LEAF
-        is_immutable = _is_immutable_container(x)
+        # An equal immutable container does as well.
+        is_immutable = type(x) is tuple or tree.is_namedtuple(type(x)) or is_frozen_dataclass(x)
         is_plain = type(x) in (list, dict) or is_plain_dataclass(x) or is_immutable
         is_made = is_plain and not self.snapshot.contains_dataclass(x)
         parts = tree.children_of(untrack_keys(x)) if is_made else None
@@ -398,7 +372,7 @@ class _StateDiff:
         self.leaves.append(x)
         return tree.LEAF
 
-    def check_views(self, results: Iterable[Any]) -> None:
+    def _check_views(self, results: Iterable[Any]) -> None:
         """Refuse a value that was written next to a view of it: machine code would copy both."""
         roots: dict[int, int] = {}
         for x in (*self.leaves, *(results if self.leaves else ())):
@@ -422,11 +396,6 @@ def _containers_in(x: Any) -> Iterator[Any]:
         yield x
         for child in parts[1]:
             yield from _containers_in(child)
-
-
-def _is_immutable_container(x: Any) -> bool:
-    """Whether an object is an immutable container: an equal one does as well."""
-    return type(x) is tuple or tree.is_namedtuple(type(x)) or is_frozen_dataclass(x)
 
 
 def _is_writable(source: Source, was: Any, on_holder: bool) -> bool:
@@ -494,22 +463,14 @@ def apply_state_writes(
             target[update.key] = x
 
 
+@record()
 class PostTraceState:
-    """The captured state of a call after its run."""
+    """The signature and leaves of a call before and after its run."""
 
-    def __init__(
-        self,
-        sources: Sequence[Source],
-        given: Signature,
-        argument_leaves: Sequence[Any],
-        call: Signature,
-        leaves: Sequence[Any],
-        promoted: frozenset[SourcePath],
-    ) -> None:
-        self.signature, self.leaves = call, leaves
-        self.signature_after, self.leaves_after = with_captured_state(
-            given, argument_leaves, sources, promoted
-        )
+    signature: Signature
+    leaves: Sequence[Any]
+    signature_after: Signature
+    leaves_after: Sequence[Any]
 
     def is_unchanged(self, state_writes: Sequence[StateWrite]) -> bool:
         """Whether the function has the same sources, with the same objects except where it has
@@ -535,18 +496,11 @@ class PostTraceState:
         """The paths at which a number has changed, and those at which there was none."""
         if self.signature_after == self.signature:
             return frozenset(), frozenset()
-        before = captured_leaves(self.signature)
-        numbers = {
-            s: x
-            for s, x in captured_leaves(self.signature_after).items()
-            if isinstance(x, ConstantKey) and can_be_promoted(x.value)
-        }
+        before, numbers = captured_leaves(self.signature), captured_numbers(self.signature_after)
         moved = frozenset(
-            s
-            for s, x in numbers.items()
-            if isinstance(old := before.get(s), ConstantKey)
-            and old != x
-            and type(old.value) is type(x.value)
+            path
+            for path, x in numbers.items()
+            if isinstance(old := before.get(path), ConstantKey) and is_changed_number(old, x)
         )
         return moved, frozenset(numbers.keys() - before.keys())
 

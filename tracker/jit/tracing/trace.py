@@ -25,7 +25,7 @@ from tracker import tree
 from tracker.errors import CompileError, UnsupportedError, message
 from tracker.ir.graph import Function
 from tracker.jit.discovery.builtin_shims import BuiltinShims
-from tracker.jit.discovery.discovery import CapturedState, find_captured_state, find_sources
+from tracker.jit.discovery.discovery import CapturedState, find_captured_state
 from tracker.jit.discovery.impure_calls import ImpureCallMonitor, calls_unmonitored
 from tracker.jit.discovery.lru_caches import WatchedCaches
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
@@ -61,9 +61,9 @@ from tracker.jit.tracing.placeholder_swap import (
 from tracker.jit.tracing.side_effects import (
     ObservedWrites,
     PostTraceState,
+    StateDiff,
     StateSnapshot,
     container_paths,
-    find_state_writes,
 )
 from tracker.ops.shape.create import buffer
 from tracker.ops.shape.memory_order import MemoryOrder, is_dense, nontrivial_strides
@@ -130,13 +130,16 @@ class Trace:
 class TracedRun:
     """A traced call: its trace, its result, and the effects still to be applied.
 
-    `trace` is None for a `failure_reason`. `leaves` are those of `signature`, captured state
-    included; those in `no_alias` must share memory with no other. `has_filled_caches`: caches of
-    the user's had stored tracked values, and were cleared. `seconds`: how long the function ran.
+    `trace` is None for a `failure_reason`. `outputs` are the leaves of `result`, tracked where they
+    are values. `leaves` are those of `signature`, captured state included; those in `no_alias` must
+    share memory with no other. `has_filled_caches`: caches of the user's had stored tracked values,
+    and were cleared. `seconds`: how long the function ran.
     """
 
     trace: Trace | None
-    returned: _ReturnedResult
+    outputs: list[Any]
+    structure: tree.Structure
+    result: Any
     effects: PendingEffects
     signature: Signature
     leaves: list[Any]
@@ -149,46 +152,20 @@ class TracedRun:
     @property
     def result_values(self) -> list[Value]:
         """The values that it returns and writes."""
-        handles = (*self.returned.outputs, *(write.handle for write in self.effects.writes))
+        handles = (*self.outputs, *(write.handle for write in self.effects.writes))
         return [value_of(x) for x in handles if type(x) is Tracked]
 
     def finish(self) -> Any:
         """The plain function's result, after applying its writes."""
         if self.scheduler is not None:
             self.scheduler.compute(self.result_values)
-        result = self.returned.to_plain()
+        outputs, plain = self.outputs, self.effects.plain_values
+        for at in range(len(outputs)):
+            if id(outputs[at]) not in plain.by_id and _is_unreferenced(outputs, at):
+                plain.bind(outputs[at], data_of(outputs[at]))
+        result = self._rebuild(self.structure, map(plain.get, outputs), self.result)
         self.effects.apply()
         return result
-
-    @property
-    def required_trace(self) -> Trace:
-        """The trace; CompileError if there is none."""
-        if self.trace is None:
-            raise CompileError(f"it cannot be traced: {self.failure_reason}")
-        return self.trace
-
-
-@record()
-class _ReturnedResult:
-    """What a function returned: its leaves, tracked where they are values, and its structure.
-
-    `plain_values` has the objects that the caller gets.
-    """
-
-    outputs: list[Any]
-    structure: tree.Structure
-    template: Any
-    plain_values: PlainValues
-
-    def to_plain(self) -> Any:
-        for at in range(len(self.outputs)):
-            if id(self.outputs[at]) not in self.plain_values.by_id and _is_unreferenced(
-                self.outputs, at
-            ):
-                self.plain_values.bind(self.outputs[at], data_of(self.outputs[at]))
-        return self._rebuild(
-            self.structure, map(self.plain_values.get, self.outputs), self.template
-        )
 
     def _rebuild(self, structure: tree.Structure, leaves: Iterator[Any], template: Any) -> Any:
         """Rebuild a structure; a container that exists already is used itself."""
@@ -200,8 +177,15 @@ class _ReturnedResult:
             self._rebuild(child, leaves, each)
             for child, each in zip(structure.children, parts[1], strict=True)
         ]
-        known = self.plain_values.by_id.get(id(template))
+        known = self.effects.plain_values.by_id.get(id(template))
         return tree.rebuild(type(template), parts[0], kids, template) if known is None else known
+
+    @property
+    def required_trace(self) -> Trace:
+        """The trace; CompileError if there is none."""
+        if self.trace is None:
+            raise CompileError(f"it cannot be traced: {self.failure_reason}")
+        return self.trace
 
 
 def _is_unreferenced(outputs: list[Any], at: int) -> bool:
@@ -237,7 +221,7 @@ class GuardFailed(Exception):
 def trace_call(
     f: Callable[..., Any],
     args: Sequence[Any],
-    kwargs: Mapping[str, Any] | None = None,
+    kwargs: Mapping[str, Any],
     static: frozenset[int | str] = frozenset(),
     name: str = "",
     *,
@@ -259,7 +243,6 @@ def trace_call(
     is_lazy         whether large arrays may be computed later
     differentiated  the positional arguments with respect to which `f` differentiates
     """
-    kwargs = kwargs or {}
     prepare_exchange(f, args, kwargs)
     given, own = signature_of(args, kwargs, static, differentiated)
     if captured is None:
@@ -277,13 +260,17 @@ def trace_call(
     writes, no_alias = [w.leaf_number for w in effects.writes], inputs.no_alias_numbers(run.tracer)
     traced = TracedRun(
         trace=None,
-        returned=_ReturnedResult(outputs, structure, result, plain_values),
+        outputs=outputs,
+        structure=structure,
+        result=result,
         effects=effects,
         signature=call,
         leaves=leaves,
         no_alias=[*writes, *no_alias],
         scheduler=scheduler,
-        failure_reason=run.failure_reason() or _restore_changed_statics(given, own, plain_values),
+        failure_reason=run.tracer.abort_reason
+        or swallowed_error_reason(run.tracer.errors)
+        or _restore_changed_statics(given, own, plain_values),
         has_filled_caches=run.has_filled_caches,
         seconds=seconds,
     )
@@ -294,12 +281,13 @@ def trace_call(
         built = build_function(
             name or function_name(f), run.tracer, inputs, results, run.views, run.container_paths
         )
-    after = PostTraceState(run.sources_now(f), given, own, call, leaves, promoted)
+    now = with_captured_state(given, own, run.sources_now(f), promoted)
+    after = PostTraceState(call, leaves, *now)
     distinct = distinct_objects(call) if captured.names.tests_identity else ()
     traced.trace = Trace(
         function=built.function,
         signature=call,
-        inputs=inputs.argument_numbers,
+        inputs=list(inputs.argument_values.values()),
         captures=built.arrays,
         owners=built.owners,
         outputs=built.outputs,
@@ -358,7 +346,7 @@ class _TracingRun:
         if captured.impure_reason:
             self.tracer.abort(captured.impure_reason)
         self.shims = BuiltinShims(captured.shimmed_globals, captured.compared_iterables)
-        self.tracer.arguments = frozenset(self.inputs.values)
+        self.tracer.arguments = frozenset(self.inputs.argument_values)
         self.tracer.original_arrays = self.inputs.originals()
         self.tracer.captures = frozenset(self.inputs.captured_values)
         self.caches, self.has_filled_caches = WatchedCaches(captured.lru_caches), False
@@ -423,15 +411,10 @@ class _TracingRun:
         self, snapshot: StateSnapshot, outputs: list[Any], result: Any, with_views: bool
     ) -> None:
         """Find writes, views of arguments, and their values, while the tracer is active."""
-        found = find_state_writes(
-            self.signature,
-            self.inputs,
-            self.captured,
-            snapshot,
-            self.containers,
-            self.container_paths,
-            result,
-        )
+        paths = self.container_paths
+        found = StateDiff(
+            self.signature, self.inputs, self.captured, snapshot, self.containers, paths
+        ).find_writes(result)
         self.state_writes, self.swap.keeps_views = found, found is None
         results = [*outputs, *(found.leaves if found else ())]
         if with_views:
@@ -439,7 +422,8 @@ class _TracingRun:
             known, leaves = self.swap.plain_values, self.inputs.leaves
             known.by_id.update((k, v.make_view(leaves[v.out.leaf])) for k, v in self.views.items())
         self.swap.plain_values.by_id.update(self.containers.originals)
-        for handle in (*results, *self.inputs.handles):
+        numbers = self.inputs.argument_values.values()
+        for handle in (*results, *map(self.inputs.traced_leaves.__getitem__, numbers)):
             if isinstance(handle, Tracked):
                 value_of(handle)
         self.tracer.release_after_run()
@@ -478,7 +462,8 @@ class _TracingRun:
         if not may_differ and unchanged_captures(self.signature, self.argument_count) is not None:
             return self.captured.sources
         known = {source: source for source in self.captured.sources}  # with their flags
-        return [known.get(source, source) for source in find_sources(f, self.static_objects)]
+        now = find_captured_state(f, self.static_objects).sources
+        return [known.get(source, source) for source in now]
 
     def _raise_if_untraceable(self, error: Exception) -> None:
         """Raise UnsupportedError for an error that plain arrays may not cause."""
@@ -487,10 +472,6 @@ class _TracingRun:
         end_exports(self.tracer, ())
         if is_escape_failure(error, self.tracer) or may_come_of_tracing(error):
             raise UnsupportedError(f"{type(error).__name__}: {error}") from error
-
-    def failure_reason(self) -> str:
-        """Why there can be no trace; "" if there can."""
-        return self.tracer.abort_reason or swallowed_error_reason(self.tracer.errors)
 
 
 def _new_module_sources(known: frozenset[str]) -> list[Source]:

@@ -36,7 +36,12 @@ from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.pullbacks import pullback
 from tracker.errors import UnsupportedError, message
 from tracker.ir.types import type_of
-from tracker.jit.tracing import StateSnapshot, contains_handle, find_sources, handles_within
+from tracker.jit.tracing import (
+    StateSnapshot,
+    contains_handle,
+    find_captured_state,
+    handles_within,
+)
 from tracker.scipy._bridge.closures import CellPath, tracked_cells, with_cells
 from tracker.support.array_copies import same_bytes
 from tracker.tape.observers import (
@@ -174,7 +179,10 @@ def _host_callback(
     first: list[Any] = []
     count = len(given)  # what compiled code calls must not keep the trace's values
     state = _CapturedState(others)
-    of_first_run = [_HiddenValues(name, others), state.as_numbers()]  # the last is entered first
+    of_first_run: list[contextlib.AbstractContextManager[None]] = [
+        _HiddenValues(name, others),
+        state.as_numbers(),  # entered first
+    ]
 
     def run(*numbers: Any) -> list[Any]:
         with ObserversSuspended(), contextlib.ExitStack() as within:
@@ -386,7 +394,7 @@ def _captured_tracked(functions: Sequence[Any]) -> list[Any]:
 
 
 def _captured_sources(functions: Sequence[Any]) -> list[Any]:
-    return [source for f in functions if callable(f) for source in find_sources(f)]
+    return [s for f in functions if callable(f) for s in find_captured_state(f).sources]
 
 
 class _HiddenValues:
@@ -405,7 +413,7 @@ class _HiddenValues:
         unique = {id(x): x for x in found if not is_constant(value_of(x))}
         self.held = [(x, x._value) for x in unique.values()]
         for x, _ in self.held:
-            x._value = _Unreadable(self)
+            x._value = _Unreadable(self)  # type: ignore[assignment]
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         for x, value in self.held:
