@@ -20,7 +20,7 @@ import weakref
 import few_names
 import numpy as np
 import pytest
-from jit_programs import assert_same
+from equality import assert_same
 
 from tracker import gradient, jit
 from tracker.jit.discovery.bytecode import instructions, referenced_names

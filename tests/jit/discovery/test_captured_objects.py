@@ -9,7 +9,7 @@ import weakref
 import numpy as np
 import pytest
 from captured import Model, same
-from jit_programs import assert_same
+from equality import assert_same
 
 import tracker as tr
 from tracker import gradient, jit

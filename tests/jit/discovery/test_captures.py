@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from captured import Model, same
 from concurrently import at_once
-from jit_programs import assert_same
+from equality import assert_same
 from side_by_side import each, program
 from test_parity import agree
 

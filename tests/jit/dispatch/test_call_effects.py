@@ -8,7 +8,7 @@ import weakref
 import numpy as np
 import pytest
 from concurrently import at_once
-from jit_programs import assert_same
+from equality import assert_same
 from side_by_side import each, program
 from test_parity import agree, gradients_agree
 from unusual import read_only

@@ -10,7 +10,7 @@ import operator
 
 import numpy as np
 import pytest
-from jit_programs import assert_same
+from equality import assert_same
 from side_by_side import each, program
 from unusual import read_only, unaligned
 

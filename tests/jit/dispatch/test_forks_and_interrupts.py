@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 from concurrently import at_once
-from jit_programs import assert_same
+from equality import assert_same
 
 import tracker as tr
 from tracker import jit

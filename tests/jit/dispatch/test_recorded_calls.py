@@ -5,13 +5,13 @@ import functools
 
 import numpy as np
 import pytest
-from equality import same
+from equality import assert_same
 
 import tracker
 from tracker import back, gradient, hessian, jacobian, jit, jvp, param, tree, value_and_grad, vmap
 from tracker.debug import nan_check
 
-same_numbers = functools.partial(same, rtol=1e-11)
+same_numbers = functools.partial(assert_same, tolerance=1e-11)
 X = np.linspace(0.3, 0.9, 4)
 
 

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 from concurrently import at_once
-from jit_programs import assert_same
+from equality import assert_same
 
 from tracker import custom_gradient, gradient, jit
 from tracker.ir.lowering import Host

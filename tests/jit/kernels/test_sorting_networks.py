@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from compiled import agree
 from test_compiled_sort import numbers
 
 from tracker import jit
@@ -25,9 +26,7 @@ def test_rows(n, kind):
     assert sorting_networks.is_quick(8 * np.dtype(kind).itemsize, 19, n, True)
     x = numbers((19, n), kind)
     for f in (lambda x: np.sort(x, axis=1), lambda x: np.argsort(x, axis=1, kind="stable")):
-        compiled = jit(f)
-        for given in (x, x[::-1, ::-1].copy(), np.sort(x, axis=1)):
-            np.testing.assert_array_equal(compiled(given), f(given))
+        agree(f, x, others=[(x[::-1, ::-1].copy(),), (np.sort(x, axis=1),)], tolerance=0)
 
 
 @pytest.mark.parametrize("rows", [3, 4, 7, 8, 15, 16, 17])
@@ -38,9 +37,7 @@ def test_any_number_of_rows(rows, kind):
     for n in (77, 80):
         x = numbers((rows, n), kind)
         for f in (lambda x: np.sort(x, axis=1), lambda x: np.argsort(x, axis=1, kind="stable")):
-            compiled = jit(f)
-            for given in (x, x[::-1, ::-1].copy()):
-                np.testing.assert_array_equal(compiled(given), f(given))
+            agree(f, x, others=[(x[::-1, ::-1].copy(),)], tolerance=0)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import fresh_python
 import numpy as np
 import pytest
 import scipy.special as sc
-from jit_programs import assert_same
+from equality import assert_same
 
 from tracker import CompileError, gradient, jit, trace
 from tracker.jit import export as export_module

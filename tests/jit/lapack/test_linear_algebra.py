@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from compiled import agree
 
 import tracker
 from tracker import gradient, jit
@@ -108,12 +109,8 @@ def test_stacks_of_products(kind):
         return (*small, *rows, *large)
 
     args = array(4, 5, 3, 2), array(4, 5, 2, 3), array(4, 5, 3), array(2, 2, 11, 9)
-    compiled = jit(f, strict=True)
     tolerance = 1e-4 if kind == np.float32 else 1e-11
-    for _ in range(2):
-        for found, want in zip(compiled(*args), f(*args), strict=True):
-            assert found.dtype == want.dtype
-            np.testing.assert_allclose(found, want, rtol=tolerance, atol=tolerance)
+    agree(f, *args, tolerance=tolerance, strict=True)
 
 
 @pytest.mark.optimised
@@ -140,9 +137,9 @@ def test_the_pullback_of_cholesky(n):
     def f(a):
         return np.sum(la.cholesky(a) * weights)
 
-    compiled = jit(lambda a: gradient(f, a)[0], strict=True)
-    for a in (s, stack):
-        np.testing.assert_allclose(compiled(a), gradient(f, a)[0], rtol=1e-9, atol=1e-11)
+    compiled = agree(
+        lambda a: gradient(f, a)[0], s, others=[(stack,)], tolerance=1e-11, strict=True
+    )
     assert np.all(np.triu(compiled(s), 1) == 0)
 
 
@@ -224,7 +221,5 @@ def test_matrices_with_gaps_are_copied_and_factored_once(shape):
     def loss(a):
         return np.sum(np.linalg.solve(a, b) ** 2) + np.sum(np.linalg.inv(a) ** 3)
 
-    fast = tracker.jit(lambda a: tracker.gradient(loss, a)[0])
-    for _ in range(2):
-        np.testing.assert_allclose(fast(a), tracker.gradient(loss, a)[0], rtol=1e-9, atol=1e-12)
+    fast = agree(lambda a: tracker.gradient(loss, a)[0], a)
     assert fast.explain(a).count("routine: lu of") == 1

@@ -1,7 +1,7 @@
 """What tests of captures share: an object with arrays, and a comparison with the plain function."""
 
 import numpy as np
-from jit_programs import assert_same
+from equality import assert_same
 
 from tracker import jit
 

@@ -13,7 +13,7 @@ import warnings
 
 import numpy as np
 import pytest
-from jit_programs import assert_same
+from equality import assert_same
 from side_by_side import functions_of
 
 from tracker import gradient, jit, withgradient

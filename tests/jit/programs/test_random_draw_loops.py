@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from jit_programs import assert_same
+from equality import assert_same
 
 from tracker import custom_gradient, gradient, jit, ngradient
 from tracker.control import scan

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import fresh_python
 import numpy as np
 import pytest
-from jit_programs import assert_same
+from equality import assert_same
 
 import tracker as tr
 from tracker import gradient, jit
