@@ -26,8 +26,12 @@ def decayed(a, t):
     return np.stack([np.exp(-a * t), 3 * np.exp(-2 * a * t)])
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_methods(method):
+@pytest.mark.parametrize(
+    "method, transform",
+    [*((method, lambda f: f) for method in METHODS), *((m, tracker.jit) for m in METHODS[:3])],
+    ids=[*METHODS, *(f"{method}, compiled" for method in METHODS[:3])],
+)
+def test_methods(method, transform):
     """A captured parameter, ends and times, at once."""
 
     def f(a, start, t, end):
@@ -38,7 +42,8 @@ def test_methods(method):
     def exact(a, start, t, end):
         return decayed(a, np.stack([t, end]))
 
-    check_exact(f, exact, 0.7, 0.1, 0.5, 1.0, rtol=1e-5 if method in ("BDF", "LSODA") else 1e-6)
+    rtol = 1e-5 if method in ("BDF", "LSODA") else 1e-6
+    check_exact(transform(f), exact, 0.7, 0.1, 0.5, 1.0, rtol=rtol)
 
 
 def wave(t, y, w):
@@ -187,6 +192,22 @@ PROGRAMS = {
         )[0],
         lambda a, t: np.exp(-a * np.stack([t, 0.8 + 0 * t])),
         (0.7, 0.3),
+    ),
+    "a number to start from": (
+        lambda y0, a: odeint(lambda y, t, a: -a * y, y0, [0.0, 0.4, 1.1], (a,), **TIGHT)[1:, 0],
+        lambda y0, a: y0 * np.exp(-a * np.array([0.4, 1.1])),
+        (2.0, 0.7),
+    ),
+    "a complex state": (
+        lambda a, end: (
+            solve_ivp(
+                lambda t, y, a: (2j - a) * y * t, (0.0, end), np.array([3 + 4j]), args=(a,), **TIGHT
+            )
+            .y[0, -1]
+            .imag
+        ),
+        lambda a, end: np.exp(-a * end**2 / 2) * (3 * np.sin(end**2) + 4 * np.cos(end**2)),
+        (0.7, 1.1),
     ),
     "conjugate": (
         lambda a: np.abs(
@@ -508,7 +529,7 @@ COMPILED_PROGRAMS = [
     *("a filled buffer", "closure", "an object", "backwards in time", "vectorized", "conjugate"),
     *("dense output", "dense output at one time", "odeint, closure", "odeint, times"),
     *("events of one direction", "states of events", "an event that ends it"),
-    *("stiff, backwards in time", "stiff, dense output"),
+    *("stiff, backwards in time", "stiff, dense output", "a number to start from"),
 ]
 
 
@@ -653,24 +674,6 @@ def test_compiled_stiff_derivatives(method, tight_kinetics):
         want = np.einsum("ij,ijk->k", weights, slopes)
         np.testing.assert_allclose(found.grad[0], want, rtol=1e-4)
     assert compiled.cache_info().traces == 1
-
-
-@pytest.mark.parametrize("method", METHODS[:3])
-def test_compiled_methods(method):
-    def f(a, start, t, end):
-        given = {"t_eval": np.stack([start, t, end]), "method": method, "rtol": 1e-5}
-        y0 = [np.exp(-a * start), 3 * np.exp(-2 * a * start)]
-        return solve_ivp(lambda t, y: decay(t, y, a), (start, end), y0, **given).y
-
-    def loss(*args):
-        return np.sum(f(*args) * [[1.0, 2.0, 3.0], [0.3, 0.2, 0.1]])
-
-    args = (0.7, 0.1, 0.5, 1.0)
-    compiled = tracker.jit(lambda *args: tracker.withgradient(loss, *args))
-    for _ in range(2):
-        found, want = compiled(*args), tracker.withgradient(loss, *args)
-        assert found.val == pytest.approx(want.val, rel=1e-9)
-        np.testing.assert_allclose(found.grad, want.grad, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize(
