@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from tables import functions_of
 
 import tracker
 from tracker import cond, fori_loop, gradcheck, gradient, hessian, jit, jvp, scan, trace, while_loop
@@ -161,90 +162,82 @@ def test_integers_that_index_have_no_gradient():
         assert rest == [None, None]
 
 
-def into_the_argument(x):
-    def body(i, v):
-        v[i] = v[i - 1] * 0.5
-        return v
+class Writes:
+    """Bodies that write into what they are given."""
 
-    return fori_loop(1, len(x), body, x)
+    def into_the_argument(x):
+        def body(i, v):
+            v[i] = v[i - 1] * 0.5
+            return v
 
+        return fori_loop(1, len(x), body, x)
 
-def into_a_view(x):
-    def body(i, v):
-        v[0] = v[0] * 0.5 + i
-        return v
+    def into_a_view(x):
+        def body(i, v):
+            v[0] = v[0] * 0.5 + i
+            return v
 
-    return fori_loop(1, len(x), body, x[1:]), x
+        return fori_loop(1, len(x), body, x[1:]), x
 
+    def into_a_buffer(x):
+        total = np.zeros_like(x)
 
-def into_a_buffer(x):
-    total = np.zeros_like(x)
+        def body(i, v):
+            v[i % 3] += x[i]
+            return v
 
-    def body(i, v):
-        v[i % 3] += x[i]
-        return v
+        fori_loop(0, len(x), body, total)
+        return total
 
-    fori_loop(0, len(x), body, total)
-    return total
+    def into_what_it_reads(x):
+        row = x[:2]
 
+        def body(i, v):
+            v[i % 2] = row.sum() * 0.3 + x[i]
+            return v
 
-def into_what_it_reads(x):
-    row = x[:2]
+        return fori_loop(1, len(x), body, x), row
 
-    def body(i, v):
-        v[i % 2] = row.sum() * 0.3 + x[i]
-        return v
+    def into_what_it_stacks(x):
+        def step(c, t):
+            c[:] = c * 0.5 + t
+            return c, c[1:]
 
-    return fori_loop(1, len(x), body, x), row
+        return scan(step, x[:3] * 1.0, x)
 
+    def into_rows(x):
+        def step(c, t):
+            t[0] = c
+            return c + t[1], None
 
-def into_what_it_stacks(x):
-    def step(c, t):
-        c[:] = c * 0.5 + t
-        return c, c[1:]
+        rows = x.reshape(-1, 1) * np.ones(2)
+        last, _ = scan(step, 0.1, rows)
+        return last, rows
 
-    return scan(step, x[:3] * 1.0, x)
+    def into_one_of_two(x):
+        def body(i, s):
+            a, b = s
+            a[i] += 1.0
+            return b, a
 
+        return fori_loop(0, len(x), body, (x, x * 2.0))
 
-def into_rows(x):
-    def step(c, t):
-        t[0] = c
-        return c + t[1], None
+    def into_an_operand(x):
+        def yes(v):
+            v[0] = 3.0
+            return v * 2.0
 
-    rows = x.reshape(-1, 1) * np.ones(2)
-    last, _ = scan(step, 0.1, rows)
-    return last, rows
+        return cond(x[1] > 0.0, yes, lambda v: v, x)
 
+    def into_a_dict(x):
+        def body(state):
+            state["a"][state["i"]] *= 2.0
+            return {"i": state["i"] + 1, "a": state["a"]}
 
-def into_one_of_two(x):
-    def body(i, s):
-        a, b = s
-        a[i] += 1.0
-        return b, a
-
-    return fori_loop(0, len(x), body, (x, x * 2.0))
-
-
-def into_an_operand(x):
-    def yes(v):
-        v[0] = 3.0
-        return v * 2.0
-
-    return cond(x[1] > 0.0, yes, lambda v: v, x)
-
-
-def into_a_dict(x):
-    def body(state):
-        state["a"][state["i"]] *= 2.0
-        return {"i": state["i"] + 1, "a": state["a"]}
-
-    return while_loop(lambda state: state["i"] < len(x), body, {"i": 0, "a": x})["a"]
+        return while_loop(lambda state: state["i"] < len(x), body, {"i": 0, "a": x})["a"]
 
 
-@pytest.mark.parametrize("f", [
-    into_the_argument, into_a_view, into_a_buffer, into_what_it_reads, into_what_it_stacks,
-    into_rows, into_one_of_two, into_an_operand, into_a_dict,
-])  # fmt: skip
+@functions_of(Writes)
 def test_bodies_that_write_into_what_they_are_given(f):
     compiled = jit(f)
     for n in (7, 7, 9):

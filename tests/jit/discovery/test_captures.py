@@ -9,7 +9,6 @@ import warnings
 import numpy as np
 import pytest
 from captured import Model, same
-from concurrently import at_once
 from equality import assert_same
 from side_by_side import each, program
 from test_parity import agree
@@ -18,7 +17,6 @@ import tracker as tr
 from tracker import gradient, jit
 from tracker.jit.discovery.discovery import find_sources
 from tracker.jit.guards.source import FunctionSource, NamespaceSource
-from tracker.tape.tracked import Tracked
 
 A = np.linspace(-1.0, 2.0, 40)
 scale, weights, offsets, chosen = 2.0, np.ones(3), {"a": np.zeros(3), "b": [1.0, 2.0]}, np.sin
@@ -331,21 +329,6 @@ def test_functions_made_in_a_loop():
     for _ in range(2):
         assert [f(2.0) for f in made] == [0.0, 2.0, 4.0, 6.0]
         assert [f(2.0) for f in late] == [6.0] * 4
-
-
-def test_threads_see_no_placeholder():
-    c = np.ones(40)
-    wrong = []
-
-    def work(k):
-        functions = [jit(lambda x: (2 * c) @ x), jit(lambda x: np.sum(c * x) * 2)]
-        for f in functions * 3:
-            y = f(A + k)
-            if isinstance(y, Tracked) or not np.isclose(y, 2 * np.sum(A + k)):
-                wrong.append(y)
-
-    at_once(*(functools.partial(work, k) for k in range(4)))
-    assert not wrong
 
 
 def test_functions_without_captures_look_at_their_code_only():

@@ -21,7 +21,6 @@ import pytest
 from side_by_side import program
 
 from tracker import CompileError, gradient, jit
-from tracker.jit.guards.constants import StructuralKey
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*runs in plain Python:RuntimeWarning")
 X = np.array([0.5, -1.0, 2.0])
@@ -224,17 +223,6 @@ def test_methods_as_arguments():
     del model
     assert gone() is None
     np.testing.assert_allclose(gradient(f, _Model(1.0).energy, X)[1], 6 * X)
-
-
-def test_a_method_is_compared_by_its_object():
-    one, other = _Model(1.0), _Model(1.0)
-    known = StructuralKey(one.energy)
-    assert known.holds(one.energy)
-    assert not known.holds(other.energy)
-    assert known == StructuralKey(one.energy) != StructuralKey(other.energy)
-    assert not known.is_dead
-    del one
-    assert known.is_dead
 
 
 class _Record:

@@ -113,25 +113,6 @@ def test_an_interrupt_ends_a_run_cleanly():
     assert threading.active_count() == threads
 
 
-def test_an_interrupt_while_tracing_leaves_no_placeholder():
-    c, stop = np.ones(3), [True]
-
-    def f(x):
-        y = 2 * c * x
-        if stop[0]:
-            raise KeyboardInterrupt
-        return y
-
-    g = jit(f)
-    for _ in range(2):
-        with pytest.raises(KeyboardInterrupt):
-            g(2.0)
-        assert current_tracer() is None and type(c) is np.ndarray
-    stop[0] = False
-    for _ in range(3):
-        assert_same(g(2.0), np.full(3, 4.0))
-
-
 @pytest.mark.parametrize("during", ["release_placeholder", "plain_data"])
 def test_an_interrupt_while_originals_are_restored(during, monkeypatch):
     """Whatever of it was done by then, all of it is."""

@@ -14,7 +14,7 @@ import warnings
 import numpy as np
 import pytest
 from equality import assert_same
-from side_by_side import functions_of
+from tables import functions_of
 
 from tracker import gradient, jit, withgradient
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from compiled import agree
 from lazy_arrays import ARRAY, N, arrays, peak, rosenbrock, rosenbrock_by_hand, tanh_exp
-from side_by_side import functions_of
+from tables import functions_of
 
 import tracker
 import tracker.numpy as tnp
