@@ -20,6 +20,7 @@ import weakref
 import few_names
 import numpy as np
 import pytest
+from compiled import calls_agree
 from equality import assert_same
 
 from tracker import gradient, jit
@@ -333,11 +334,6 @@ def restored(monkeypatch):
     _defaulting.__defaults__, _defaulting.__kwdefaults__ = given, named
 
 
-def _agree(fast, plain, times=3):
-    for _ in range(times):
-        np.testing.assert_array_equal(fast(X), plain(X))
-
-
 @pytest.mark.parametrize("name", READS)
 def test_what_is_read_by_text_is_seen(name, restored):
     make, compute, changes = READS[name]
@@ -347,10 +343,10 @@ def test_what_is_read_by_text_is_seen(name, restored):
         return compute(x, s)
 
     fast = jit(plain)
-    _agree(fast, plain)
+    calls_agree(fast, plain, X)
     for change in changes:
         change(s)
-        _agree(fast, plain)
+        calls_agree(fast, plain, X)
     assert fast.cache_info().eager == 0
     assert fast.cache_info().traces <= len(changes) + 1
 
@@ -359,35 +355,35 @@ def test_code_and_defaults_that_are_replaced(restored):
     """Reloading a module in place replaces them."""
     for fast, plain in ((jit(_replaced), _replaced), (jit(lambda x: _replaced(x) + 1), None)):
         plain = plain or (lambda x: _replaced(x) + 1)
-        _agree(fast, plain)
+        calls_agree(fast, plain, X)
         kept, _replaced.__code__ = _replaced.__code__, (lambda x: x * 3.0).__code__
-        _agree(fast, plain)
+        calls_agree(fast, plain, X)
         _replaced.__code__ = kept
-        _agree(fast, plain)
+        calls_agree(fast, plain, X)
         assert fast.cache_info().traces == 2
     fast = jit(_defaulting)
-    _agree(fast, _defaulting)
+    calls_agree(fast, _defaulting, X)
     _defaulting.__defaults__ = (5.0,)
-    _agree(fast, _defaulting)
+    calls_agree(fast, _defaulting, X)
     _defaulting.__kwdefaults__ = {"n": 7.0}
-    _agree(fast, _defaulting)
+    calls_agree(fast, _defaulting, X)
 
 
 def test_a_context_variable_has_a_value_in_each_context():
     v = contextvars.ContextVar("v", default=2.0)
     fast = jit(lambda x: x * v.get())
-    _agree(fast, lambda x: x * 2.0)
+    calls_agree(fast, lambda x: x * 2.0, X)
 
     def inside():
         v.set(5.0)
-        _agree(fast, lambda x: x * 5.0)
+        calls_agree(fast, lambda x: x * 5.0, X)
 
     contextvars.copy_context().run(inside)
-    _agree(fast, lambda x: x * 2.0)
+    calls_agree(fast, lambda x: x * 2.0, X)
     thread = threading.Thread(target=inside)
     thread.start()
     thread.join()
-    _agree(fast, lambda x: x * 2.0)
+    calls_agree(fast, lambda x: x * 2.0, X)
 
 
 def test_text_of_what_no_derivative_follows_is_the_plain_one():
@@ -415,7 +411,7 @@ def test_what_only_looks_like_reflection_costs_nothing():
     }
     for k in range(5):
         s.seen = k
-        _agree(fast, lambda x: x * 2.0, 1)
+        calls_agree(fast, lambda x: x * 2.0, X, times=1)
     assert fast.cache_info().traces == 1
 
 
@@ -467,9 +463,9 @@ def test_keys_in_text():
 def test_objects_of_the_library_that_hold_others():
     counted = collections.Counter("aab")
     fast = jit(lambda x: x * counted["a"])
-    _agree(fast, lambda x: x * 2)
+    calls_agree(fast, lambda x: x * 2, X)
     counted.update("a")
-    _agree(fast, lambda x: x * 3)
+    calls_agree(fast, lambda x: x * 3, X)
 
 
 class _Answering:
@@ -494,10 +490,10 @@ def test_an_attribute_in_front_of_what_getattr_answers():
         return x * s.virtual + s.named("gain")
 
     fast = jit(plain)
-    _agree(fast, plain)
+    calls_agree(fast, plain, X)
     for name, value in (("b", 3.0), ("virtual", 4.0), ("gain", 5.0)):
         setattr(s, name, value)
-        _agree(fast, plain)
+        calls_agree(fast, plain, X)
 
 
 def test_code_made_by_exec_is_the_users():
@@ -509,9 +505,9 @@ def test_code_made_by_exec_is_the_users():
         return holder.scaled(holder, x)
 
     fast = jit(plain)
-    _agree(fast, plain)
+    calls_agree(fast, plain, X)
     holder.v = 3.0
-    _agree(fast, plain)
+    calls_agree(fast, plain, X)
 
 
 # Attributes named like reflection functions: `ray.dir` --------------------------------------------

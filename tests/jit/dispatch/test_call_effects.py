@@ -7,9 +7,9 @@ import weakref
 
 import numpy as np
 import pytest
+from compiled import agree, gradients_agree
 from equality import assert_same
 from side_by_side import each, program
-from test_parity import agree, gradients_agree
 from unusual import read_only
 
 import tracker as tr

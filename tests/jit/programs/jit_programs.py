@@ -14,6 +14,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
+from functools import partial
 from typing import Any
 
 import jit_catalogue
@@ -274,6 +275,21 @@ def check(
             if not close(other, want, tolerance) or not close(noisy, expected, tolerance):
                 reject()
         raise
+
+
+def check_calls(
+    program: Program,
+    plain: Callable[..., Any],
+    *compiled: Callable[..., Any],
+    give: Callable[[Sequence[Any]], list[Any]] | None = None,
+    tolerance: float = 1,
+) -> None:
+    """Ways to call give what the plain way gives; from the second call on machine code answers,
+    also for other arguments. `tolerance` is in those of the program."""
+    for arguments in (program.arguments, program.arguments, program.others(1)):
+        made = partial(give or program.copies, arguments)
+        for k, way in enumerate(compiled):
+            check(program, plain, way, made, tolerance * program.tolerance, f"way {k}")
 
 
 def shake_argument(x: Any, seed: int) -> Any:
