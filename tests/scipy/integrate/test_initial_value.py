@@ -117,27 +117,22 @@ def filled(t, y, a):
     return dy
 
 
+# Of the equation y' = -a y, from 1 at 0.
+UNIT = {"t_span": (0.0, 1.0), "y0": [1.0], **TIGHT}
+DECAYS = {
+    "a filled buffer": lambda a: solve_ivp(filled, args=(a,), **UNIT).y[0, -1],
+    "closure": lambda a: solve_ivp(lambda t, y: -a * y, **UNIT).y[0, -1],
+    "a buffer that a closure fills": lambda a: solve_ivp(lambda t, y: filled(t, y, a), **UNIT).y[
+        0, -1
+    ],
+    "odeint, closure": lambda a: odeint(lambda y, t: [-a * y[0]], [1.0], [0.0, 1.0], **TIGHT)[
+        -1, 0
+    ],
+    "an object": lambda a: solve_ivp(Rate(a), **UNIT).y[0, -1],
+    "counted calls": lambda a: solve_ivp(count(lambda t, y: -a * y), **UNIT).y[0, -1],
+}
 PROGRAMS = {
-    "a filled buffer": (
-        lambda a: solve_ivp(filled, (0.0, 1.0), [1.0], args=(a,), **TIGHT).y[0, -1],
-        lambda a: np.exp(-a),
-        (0.7,),
-    ),
-    "closure": (
-        lambda a: solve_ivp(lambda t, y: -a * y, (0.0, 1.0), [1.0], **TIGHT).y[0, -1],
-        lambda a: np.exp(-a),
-        (0.7,),
-    ),
-    "a buffer that a closure fills": (
-        lambda a: solve_ivp(lambda t, y: filled(t, y, a), (0.0, 1.0), [1.0], **TIGHT).y[0, -1],
-        lambda a: np.exp(-a),
-        (0.7,),
-    ),
-    "odeint, closure": (
-        lambda a: odeint(lambda y, t: [-a * y[0]], [1.0], [0.0, 1.0], **TIGHT)[-1, 0],
-        lambda a: np.exp(-a),
-        (0.7,),
-    ),
+    **{name: (f, lambda a: np.exp(-a), (0.7,)) for name, f in DECAYS.items()},
     "odeint, times": (
         lambda a, t: odeint(Rate(a), [1.0], [0.0, t, t, 2.0], tfirst=True, **TIGHT)[1:, 0],
         lambda a, t: np.exp(-a * np.stack([t, t, 2.0 + 0 * t])),
@@ -152,16 +147,6 @@ PROGRAMS = {
         lambda a: solve_ivp(lambda t, y: a * y**2, (0, 2), [1], t_eval=[0.5, 1.5], **TIGHT).y[0],
         lambda a: 1 / (1 - 0.5 * a) * np.ones(1),
         (1.0,),
-    ),
-    "an object": (
-        lambda a: solve_ivp(Rate(a), (0.0, 1.0), [1.0], **TIGHT).y[0, -1],
-        lambda a: np.exp(-a),
-        (0.7,),
-    ),
-    "counted calls": (
-        lambda a: solve_ivp(count(lambda t, y: -a * y), (0.0, 1.0), [1.0], **TIGHT).y[0, -1],
-        lambda a: np.exp(-a),
-        (0.7,),
     ),
     "backwards in time": (
         lambda a, end: solve_ivp(Rate(a), (1.0, end), [1.0], t_eval=[0.5, end], **TIGHT).y[0],
