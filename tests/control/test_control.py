@@ -46,6 +46,24 @@ def split(x):
     return cond(np.sum(x) > 0, lambda x: np.sum(np.sin(x)), lambda x: np.sum(x**3), x)
 
 
+def indexed(x):
+    def body(i, out):
+        out = np.copy(out)
+        out[i] = x[i] * out[i - 1]
+        return out
+
+    return np.sum(fori_loop(1, len(x), body, np.ones_like(x)))
+
+
+def in_loops(a):
+    def outer(c, x):
+        inner = fori_loop(0, 5, lambda i, v: v * a + x, c)
+        return while_loop(lambda v: np.abs(v) > 1.0, lambda v: v * 0.5, inner), inner
+
+    last, ys = scan(outer, 1.0, np.arange(1.0, 7.0))
+    return last + np.sum(ys)
+
+
 def ops_of(f, *args):
     return [eqn.op.name for eqn in trace(f, *args).eqns]
 
@@ -55,6 +73,8 @@ PROGRAMS = {
     "scan, reversed": (lambda *a: rnn(*a, reverse=True), (W, XS, H0), "loop"),
     "while": (newton, (2.0, 1.0), "while"),
     "fori": (cumulative, (np.linspace(-1, 1, 6),), "loop"),
+    "fori, by an index": (indexed, (np.linspace(0.5, 1.5, 6),), "loop"),
+    "loops in loops": (in_loops, (0.9,), "loop"),
     "cond, true": (split, (np.array([1.0, 2.0]),), "branch"),
     "cond of two types": (lambda x: cond(x < 2, lambda x: 3.0 * x, np.sin, x), (1.7,), "branch"),
     "cond, false": (split, (np.array([-1.0, -2.0]),), "branch"),
@@ -293,41 +313,12 @@ def test_a_carry_may_change_its_type():
     assert gradient(jit(f), x)[0].dtype == np.float32
 
 
-def test_the_step_may_be_an_index():
-    def f(x):
-        def body(i, out):
-            out = np.copy(out)
-            out[i] = x[i] * out[i - 1]
-            return out
-
-        return np.sum(fori_loop(1, len(x), body, np.ones_like(x)))
-
-    x = np.linspace(0.5, 1.5, 6)
-    assert "loop" in ops_of(f, x)
-    np.testing.assert_allclose(gradient(jit(f), x)[0], gradient(f, x)[0])
-    assert gradcheck(f, x)
-
-
 def test_traced_bounds_are_not_guards():
     f = jit(lambda n, x: fori_loop(0, n, lambda i, v: v * x, 1.0))
     for n in (3, 0, 10):
         assert f(n, 2.0) == 2.0**n
         assert gradient(f, n, 2.0)[1] == n * 2.0 ** max(n - 1, 0) * (n > 0)
     assert f.cache_info().traces == 2  # one of them of the gradient
-
-
-def test_loops_in_loops():
-    def f(a):
-        def outer(c, x):
-            inner = fori_loop(0, 5, lambda i, v: v * a + x, c)
-            return while_loop(lambda v: np.abs(v) > 1.0, lambda v: v * 0.5, inner), inner
-
-        last, ys = scan(outer, 1.0, np.arange(1.0, 7.0))
-        return last + np.sum(ys)
-
-    np.testing.assert_allclose(jit(f)(0.9), f(0.9), rtol=1e-13)
-    np.testing.assert_allclose(gradient(jit(f), 0.9)[0], gradient(f, 0.9)[0], rtol=1e-11)
-    np.testing.assert_allclose(hessian(jit(f), 0.9), hessian(f, 0.9), rtol=1e-9)
 
 
 def test_a_branch_not_taken_contributes_nothing():
