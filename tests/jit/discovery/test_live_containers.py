@@ -7,7 +7,6 @@ import collections
 import datetime
 import decimal
 import fractions
-import functools
 import itertools
 import pathlib
 import random
@@ -252,21 +251,6 @@ def test_strict_functions_refuse_iterators():
         fast(X)
     with pytest.raises(CompileError, match="iterator"):
         jit(lambda x, it: x * next(it), strict=True)(X, iter([1.0]))
-
-
-def test_an_iterator_argument_advances_at_each_call():
-    f, numbers = jit(lambda x, it: x * next(it)), iter([1.0, 2.0, 3.0])
-    assert [f(1.0, numbers) for _ in range(3)] == [1.0, 2.0, 3.0]
-    assert f.cache_info().signatures == 0
-
-
-def test_a_partial_of_a_method_is_followed():
-    model = _Model(2.0)
-    f = functools.partial(model.energy)
-    fast = jit(lambda x: f(x))
-    for w in (2.0, 3.0, 3.0):
-        model.w = w
-        assert fast(X) == pytest.approx(w * np.sum(X * X))
 
 
 # Classes that look attributes up themselves -------------------------------------------------------
