@@ -10,7 +10,8 @@ import scipy.integrate
 import scipy.linalg
 import scipy.optimize
 from exact_derivatives import area, check_exact, integrated
-from scipy_cases import against_scipy, refused
+from scipy_cases import against_scipy
+from tables import refused
 
 from tracker import UnsupportedError, data, gradient, jit, param
 from tracker.scipy import integrate

@@ -4,7 +4,7 @@ argument, the shapes, loc and scale."""
 import numpy as np
 import pytest
 import scipy.stats as own
-from scipy_cases import refused
+from tables import refused
 
 import tracker
 from tracker import UnsupportedError, data, gradient, hessian, jit, param, pullback
