@@ -186,7 +186,12 @@ PROGRAMS = {
     "a complex state": (
         lambda a, end: (
             solve_ivp(
-                lambda t, y, a: (2j - a) * y * t, (0.0, end), np.array([3 + 4j]), args=(a,), **TIGHT
+                lambda t, y, a: (2j - a) * y * t,
+                (0.0, end),
+                np.array([3 + 4j]),
+                t_eval=[end],
+                args=(a,),
+                **TIGHT,
             )
             .y[0, -1]
             .imag
