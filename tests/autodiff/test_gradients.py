@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from equality import same as exactly
+from equality import assert_same
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
@@ -15,7 +15,7 @@ import tracker
 from tracker import gradient, hessian, jit, jvp, pullback, pushforward, value_and_grad, withgradient
 from tracker.testing import gradcheck, ngradient
 
-same = functools.partial(exactly, rtol=1e-7)
+same = functools.partial(assert_same, tolerance=1e-7)
 V = np.array([1.0, 2.0, 3.0])
 
 

@@ -5,9 +5,8 @@ in these: the defaults of its positional parameters, or what stands beside it in
 
     {"gmean": lambda m, a=A: m.gmean(a, axis=1), "hmean": (partial(mean, "hmean"), A)}
 
-`calls_as_scipy` calls a program with several arguments, for some of which SciPy raises; `refused`
-is a table of calls that raise. `since` holds rows for which SciPy has changed its answer, or which
-it has learnt.
+`calls_as_scipy` calls a program with several arguments, for some of which SciPy raises. `since`
+holds rows for which SciPy has changed its answer, or which it has learnt.
 """
 
 from __future__ import annotations
@@ -145,17 +144,3 @@ def same(found: Any, want: Any, exact: bool = True) -> None:
         assert np.result_type(found) == np.result_type(want)
         rtol = 1e-5 if np.result_type(want) == np.float32 else 1e-9
         np.testing.assert_allclose(found, want, rtol=rtol, atol=rtol)
-
-
-def refused(
-    calls: Mapping[type[Exception], Mapping[str, Callable[[], Any]]],
-) -> Callable[..., None]:
-    """A test of each call: that it raises this error, with a text that matches."""
-    rows = [(error, match, call) for error, table in calls.items() for match, call in table.items()]
-
-    @pytest.mark.parametrize("error, match, call", rows, ids=[match for _, match, _ in rows])
-    def test(error: type[Exception], match: str, call: Callable[[], Any]) -> None:
-        with pytest.raises(error, match=match):
-            call()
-
-    return test

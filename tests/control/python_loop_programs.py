@@ -18,95 +18,8 @@ def program(rolled, *args):
     return add
 
 
-# Carried numbers and arrays -----------------------------------------------------------------------
-
-
-@program(True)
-def sums(x):
-    s = 0
-    for i in range(12):
-        s += x[i] * i
-    return s
-
-
-@program(True)
-def euler_steps(x):
-    y, t, h = x, 0.0, 0.05
-    for _ in range(30):
-        y = y + h * (np.sin(t) - y * x)
-        t += h
-    return y, t
-
-
-@program(True)
-def fibonacci_like(x):
-    a, b = x[0], x[1]
-    for _ in range(9):
-        a, b = b, 0.5 * (a + b)
-    return a * b
-
-
-@program(True)
-def same_start(x):
-    a = b = x[0]
-    for _ in range(9):
-        a = a * 0.9 + b
-    return a + b
-
-
-@program(False)
-def counts_in_python(x):
-    k, t = 0, 0.1
-    for i in range(10):
-        k = k + i * i
-        t = t * 1.1 - 0.01
-    return np.sum(x) * k + t, k, t
-
-
-@program(False)
-def value_of_the_last_iteration(x):
-    for i in range(10):
-        y = x * i
-    return y, i
-
-
-@program(False)
-def nothing_before(x):
-    for i in range(10):
-        z = np.sin(x) * i
-    return np.sum(z)
-
-
-@program(True)
-def an_invariant_branch(x, flag=True):
-    y = x
-    for i in range(9):
-        if flag:
-            y = y * 0.9
-            y = y + i
-        else:
-            y = y - 1
-    return y
-
-
-@program(True)
-def calls_a_function(x):
-    def unused():
-        return x
-
-    y = x
-    for i in range(9):
-        y = _helper(y, i)
-    return y
-
-
 def _helper(y, i, scale=0.1):
     return y + scale * np.cos(y * i)
-
-
-@program(True)
-def loop_in_a_helper(x):
-    return _helper_with_loop(x) + _helper_with_loop(2 * x)
 
 
 def _helper_with_loop(y):
@@ -115,642 +28,650 @@ def _helper_with_loop(y):
     return y
 
 
-@program(True)
-def nested_loops(x):
-    s = x[0] * 0
-    for i in range(6):
-        for j in range(7):
-            s = s + x[i] * x[j] * (i + 2 * j)
-        s = s * 0.99
-    return s
+class Carried:
+    """Carried numbers and arrays."""
+
+    @program(True)
+    def sums(x):
+        s = 0
+        for i in range(12):
+            s += x[i] * i
+        return s
+
+    @program(True)
+    def euler_steps(x):
+        y, t, h = x, 0.0, 0.05
+        for _ in range(30):
+            y = y + h * (np.sin(t) - y * x)
+            t += h
+        return y, t
+
+    @program(True)
+    def fibonacci_like(x):
+        a, b = x[0], x[1]
+        for _ in range(9):
+            a, b = b, 0.5 * (a + b)
+        return a * b
+
+    @program(True)
+    def same_start(x):
+        a = b = x[0]
+        for _ in range(9):
+            a = a * 0.9 + b
+        return a + b
+
+    @program(False)
+    def counts_in_python(x):
+        k, t = 0, 0.1
+        for i in range(10):
+            k = k + i * i
+            t = t * 1.1 - 0.01
+        return np.sum(x) * k + t, k, t
+
+    @program(False)
+    def value_of_the_last_iteration(x):
+        for i in range(10):
+            y = x * i
+        return y, i
+
+    @program(False)
+    def nothing_before(x):
+        for i in range(10):
+            z = np.sin(x) * i
+        return np.sum(z)
+
+    @program(True)
+    def an_invariant_branch(x, flag=True):
+        y = x
+        for i in range(9):
+            if flag:
+                y = y * 0.9
+                y = y + i
+            else:
+                y = y - 1
+        return y
+
+    @program(True)
+    def calls_a_function(x):
+        def unused():
+            return x
+
+        y = x
+        for i in range(9):
+            y = _helper(y, i)
+        return y
+
+    @program(True)
+    def loop_in_a_helper(x):
+        return _helper_with_loop(x) + _helper_with_loop(2 * x)
+
+    @program(True)
+    def nested_loops(x):
+        s = x[0] * 0
+        for i in range(6):
+            for j in range(7):
+                s = s + x[i] * x[j] * (i + 2 * j)
+            s = s * 0.99
+        return s
+
+    @program(True, X, M)
+    def recurrent(x, w):
+        h = x
+        for i in range(12):
+            h = np.tanh(w @ h * 0.1 + w[i])
+        return np.sum(h)
 
 
-@program(True, X, M)
-def recurrent(x, w):
-    h = x
-    for i in range(12):
-        h = np.tanh(w @ h * 0.1 + w[i])
-    return np.sum(h)
+class Iterated:
+    """What is iterated."""
+
+    @program(True, M)
+    def rows(m):
+        h = np.zeros(12)
+        for row in m:
+            h = np.tanh(h + row)
+        return h
+
+    @program(True, X, M)
+    def zipped(x, m):
+        s = 0.0
+        for a, row in zip(x, m):  # noqa: B905
+            s = s + a * np.sum(row)
+        return s
+
+    @program(True, X)
+    def enumerated(x):
+        s = 0.0
+        for i, a in enumerate(x):
+            s = s + a * i
+        return s
+
+    @program(True, X)
+    def zipped_with_plain(x):
+        s = x[0]
+        ts = np.linspace(0.0, 1.0, 12)
+        for i, t in zip(range(3, 50, 2), ts):  # noqa: B905
+            s = s * t + i + x[3]
+        return s
+
+    @program(True)
+    def backwards(x):
+        s = x[0]
+        for i in range(11, 0, -1):
+            s = s * 0.5 + x[i] - x[i - 1]
+        return s
+
+    @program(True)
+    def strided(x):
+        s = x[0]
+        for i in range(1, 11, 2):
+            s = s * 0.5 + x[i] * x[i + 1]
+        return s
 
 
-# What is iterated ---------------------------------------------------------------------------------
+class Places:
+    """Places that move."""
 
-
-@program(True, M)
-def rows(m):
-    h = np.zeros(12)
-    for row in m:
-        h = np.tanh(h + row)
-    return h
-
-
-@program(True, X, M)
-def zipped(x, m):
-    s = 0.0
-    for a, row in zip(x, m):  # noqa: B905
-        s = s + a * np.sum(row)
-    return s
-
-
-@program(True, X)
-def enumerated(x):
-    s = 0.0
-    for i, a in enumerate(x):
-        s = s + a * i
-    return s
-
-
-@program(True, X)
-def zipped_with_plain(x):
-    s = x[0]
-    ts = np.linspace(0.0, 1.0, 12)
-    for i, t in zip(range(3, 50, 2), ts):  # noqa: B905
-        s = s * t + i + x[3]
-    return s
-
-
-@program(True)
-def backwards(x):
-    s = x[0]
-    for i in range(11, 0, -1):
-        s = s * 0.5 + x[i] - x[i - 1]
-    return s
-
-
-@program(True)
-def strided(x):
-    s = x[0]
-    for i in range(1, 11, 2):
-        s = s * 0.5 + x[i] * x[i + 1]
-    return s
-
-
-# Places that move ---------------------------------------------------------------------------------
-
-
-@program(True, M)
-def reads_lines(m):
-    s = 0.0
-    for i in range(1, 11):
-        s = s + np.sum(m[i] * m[i - 1]) + np.sum(m[:, i + 1]) + m[i, i] + np.sum(m[i, 2:7])
-    return s
-
-
-@program(True)
-def reads_windows(x):
-    s = 0.0
-    for i in range(1, 11):
-        s = s + np.prod(x[i - 1 : i + 2])
-    return s
-
-
-@program(True)
-def writes_elements(x):
-    out = np.zeros(12)
-    for i in range(12):
-        out[i] = np.sin(x[i]) * i
-    return out
-
-
-@program(True)
-def writes_an_argument(x):
-    for i in range(1, 12):
-        x[i] = x[i] + 0.5 * x[i - 1]
-    return np.sum(x)
-
-
-@program(True)
-def writes_an_argument_backwards(x):
-    for i in range(10, -1, -1):
-        x[i] -= 0.3 * x[i + 1]
-    return np.sum(x * x)
-
-
-@program(True)
-def reads_ahead_and_behind(x):
-    for i in range(2, 11):
-        x[i] = 0.3 * x[i - 2] + 0.4 * x[i - 1] + 0.2 * x[i] + 0.1 * x[i + 1]
-    return np.sum(x * x)
-
-
-@program(True)
-def writes_two_places(x):
-    for i in range(11):
-        x[i] = x[i] * 0.5
-        x[i + 1] += x[i]
-    return np.sum(x * x)
-
-
-@program(True)
-def writes_every_other(x):
-    for i in range(0, 12, 2):
-        x[i] = x[i] * x[1]
-    return np.sum(x * x)
-
-
-@program(True)
-def reads_what_another_iteration_has_written(x):
-    for i in range(1, 12):
-        x[i] = x[i] * 0.5 + x[3]
-    return np.sum(x * x)
-
-
-@program(True, M)
-def writes_rows(m):
-    for i in range(1, 11):
-        m[i] = 0.25 * (m[i - 1] + m[i + 1]) + 0.5 * m[i]
-    return np.sum(m * m)
-
-
-@program(True, M)
-def writes_inner_rows(m):
-    for i in range(1, 11):
-        m[i, 1:-1] += m[i - 1, :-2] + 0.1 * m[i + 1, 2:] - m[i, 0]
-    return np.sum(m * m)
-
-
-@program(True, M)
-def writes_columns(m):
-    p = np.zeros((12, 12))
-    for j in range(1, 12):
-        p[1:-1, j] = 0.5 * p[1:-1, j - 1] + m[1:-1, j]
-    return np.sum(p * p)
-
-
-@program(True, M)
-def writes_apart(m):
-    for j in range(12):
-        m[0, j] += np.dot(m[3:, j], m[3:, 0])
-    return np.sum(m * m)
-
-
-@program(True, M)
-def writes_a_fixed_place(m):
-    for k in range(12):
-        m[2, 3] += m[4, k] * m[k, 5]
-    return np.sum(m * m)
-
-
-@program(True, M)
-def gauss_seidel(a):
-    for _ in range(4):
+    @program(True, M)
+    def reads_lines(m):
+        s = 0.0
         for i in range(1, 11):
-            a[i, 1:-1] += a[i - 1, :-2] + a[i + 1, 2:]
-            for j in range(1, 11):
-                a[i, j] += a[i, j - 1]
-                a[i, j] /= 9.0
-    return np.sum(a * a)
+            s = s + np.sum(m[i] * m[i - 1]) + np.sum(m[:, i + 1]) + m[i, i] + np.sum(m[i, 2:7])
+        return s
 
+    @program(True)
+    def reads_windows(x):
+        s = 0.0
+        for i in range(1, 11):
+            s = s + np.prod(x[i - 1 : i + 2])
+        return s
 
-@program(True, M)
-def jacobi(a):
-    b = np.zeros_like(a)
-    for _ in range(6):
-        b[1:-1, 1:-1] = 0.25 * (a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, 2:] + a[1:-1, :-2])
-        a[1:-1, 1:-1] = b[1:-1, 1:-1]
-    return np.sum(a * b)
+    @program(True)
+    def writes_elements(x):
+        out = np.zeros(12)
+        for i in range(12):
+            out[i] = np.sin(x[i]) * i
+        return out
 
+    @program(True)
+    def writes_an_argument(x):
+        for i in range(1, 12):
+            x[i] = x[i] + 0.5 * x[i - 1]
+        return np.sum(x)
 
-@program(True, M)
-def through_a_view(m):
-    for i in range(1, 12):
-        row = m[i]
-        row *= 0.5
-        row[2] = m[i - 1, 3]
-    return np.sum(m * m)
+    @program(True)
+    def writes_an_argument_backwards(x):
+        for i in range(10, -1, -1):
+            x[i] -= 0.3 * x[i + 1]
+        return np.sum(x * x)
 
+    @program(True)
+    def reads_ahead_and_behind(x):
+        for i in range(2, 11):
+            x[i] = 0.3 * x[i - 2] + 0.4 * x[i - 1] + 0.2 * x[i] + 0.1 * x[i + 1]
+        return np.sum(x * x)
 
-@program(True, M, 2 * M)
-def triangular_updates(c, a):
-    for i in range(12):
+    @program(True)
+    def writes_two_places(x):
+        for i in range(11):
+            x[i] = x[i] * 0.5
+            x[i + 1] += x[i]
+        return np.sum(x * x)
+
+    @program(True)
+    def writes_every_other(x):
+        for i in range(0, 12, 2):
+            x[i] = x[i] * x[1]
+        return np.sum(x * x)
+
+    @program(True)
+    def reads_what_another_iteration_has_written(x):
+        for i in range(1, 12):
+            x[i] = x[i] * 0.5 + x[3]
+        return np.sum(x * x)
+
+    @program(True, M)
+    def writes_rows(m):
+        for i in range(1, 11):
+            m[i] = 0.25 * (m[i - 1] + m[i + 1]) + 0.5 * m[i]
+        return np.sum(m * m)
+
+    @program(True, M)
+    def writes_inner_rows(m):
+        for i in range(1, 11):
+            m[i, 1:-1] += m[i - 1, :-2] + 0.1 * m[i + 1, 2:] - m[i, 0]
+        return np.sum(m * m)
+
+    @program(True, M)
+    def writes_columns(m):
+        p = np.zeros((12, 12))
+        for j in range(1, 12):
+            p[1:-1, j] = 0.5 * p[1:-1, j - 1] + m[1:-1, j]
+        return np.sum(p * p)
+
+    @program(True, M)
+    def writes_apart(m):
+        for j in range(12):
+            m[0, j] += np.dot(m[3:, j], m[3:, 0])
+        return np.sum(m * m)
+
+    @program(True, M)
+    def writes_a_fixed_place(m):
         for k in range(12):
-            c[i, : i + 1] += 0.1 * a[i, k] * a[: i + 1, k]
-    return np.sum(c * c)
+            m[2, 3] += m[4, k] * m[k, 5]
+        return np.sum(m * m)
+
+    @program(True, M)
+    def gauss_seidel(a):
+        for _ in range(4):
+            for i in range(1, 11):
+                a[i, 1:-1] += a[i - 1, :-2] + a[i + 1, 2:]
+                for j in range(1, 11):
+                    a[i, j] += a[i, j - 1]
+                    a[i, j] /= 9.0
+        return np.sum(a * a)
+
+    @program(True, M)
+    def jacobi(a):
+        b = np.zeros_like(a)
+        for _ in range(6):
+            b[1:-1, 1:-1] = 0.25 * (a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, 2:] + a[1:-1, :-2])
+            a[1:-1, 1:-1] = b[1:-1, 1:-1]
+        return np.sum(a * b)
+
+    @program(True, M)
+    def through_a_view(m):
+        for i in range(1, 12):
+            row = m[i]
+            row *= 0.5
+            row[2] = m[i - 1, 3]
+        return np.sum(m * m)
+
+    @program(True, M, 2 * M)
+    def triangular_updates(c, a):
+        for i in range(12):
+            for k in range(12):
+                c[i, : i + 1] += 0.1 * a[i, k] * a[: i + 1, k]
+        return np.sum(c * c)
+
+    @program(None)
+    def wraps_around(x):
+        s = 0.0
+        for i in range(12):
+            s = s + x[i] * x[i - 1]
+        return s
+
+    @program(None, M)
+    def grows(m):
+        for i in range(12):
+            m[i, 0] = m[i, :i] @ m[:i, 0]
+        return np.sum(m * m)
 
 
-@program(None)
-def wraps_around(x):
-    s = 0.0
-    for i in range(12):
-        s = s + x[i] * x[i - 1]
-    return s
+class Iterations:
+    """Iterations that differ, or do more than compute."""
 
+    @program(False)
+    def branches_on_the_index(x):
+        y = x
+        for i in range(10):
+            y = y * 2 if i == 5 else y + 0.1
+        return y
 
-@program(None, M)
-def grows(m):
-    for i in range(12):
-        m[i, 0] = m[i, :i] @ m[:i, 0]
-    return np.sum(m * m)
+    @program(False)
+    def branches_on_values(x):
+        y = x
+        for _ in range(10):
+            y = y * 1.5 if y[0] < 2 else y - 1
+        return y
 
+    @program(False)
+    def breaks(x):
+        y = x
+        for i in range(100):
+            y = y * 0.9
+            if i > 6:
+                break
+        return y, i
 
-# Iterations that differ, or do more than compute --------------------------------------------------
+    @program(False)
+    def breaks_on_values(x):
+        y = x
+        for i in range(100):  # noqa: B007
+            y = y * 0.9
+            if y[0] < 0.2:
+                break
+        else:
+            y = y + 100
+        return y, i
 
+    @program(True)
+    def collects(x):
+        found = []
+        for i in range(10):
+            found.append(x[i] * i)  # noqa: PERF401
+        return np.stack(found)
 
-@program(False)
-def branches_on_the_index(x):
-    y = x
-    for i in range(10):
-        y = y * 2 if i == 5 else y + 0.1
-    return y
+    @program(False)
+    def changes_a_dict(x):
+        state = {"a": x[0]}
+        for i in range(10):
+            state["a"] = state["a"] * x[i]
+        return state["a"]
 
+    @program(False)
+    def reads_a_list(x):
+        factors = [1.0, 2.0, 3.0] * 4
+        s = 0.0
+        for i in range(10):
+            s = s + factors[i] * x[i]
+        return s
 
-@program(False)
-def branches_on_values(x):
-    y = x
-    for _ in range(10):
-        y = y * 1.5 if y[0] < 2 else y - 1
-    return y
+    @program(None)
+    def settles(x):
+        first, y = True, x
+        for _ in range(10):
+            if first:
+                y = y * 3
+                first = False
+            y = y + 1
+        return y
 
+    @program(False)
+    def alternates(x):
+        sign, y = True, x
+        for _ in range(10):
+            y = y * 2 if sign else y - 1
+            sign = not sign
+        return y
 
-@program(False)
-def breaks(x):
-    y = x
-    for i in range(100):
-        y = y * 0.9
-        if i > 6:
-            break
-    return y, i
+    @program(False)
+    def swaps_buffers(x):
+        u, v = x, np.zeros(12)
+        for _ in range(7):
+            v[1:] = 0.5 * u[:-1] + u[1:]
+            u, v = v, u
+        return np.sum(u) - np.sum(v * v)
 
+    @program(False)
+    def counts_in_an_array(x):
+        calls = np.zeros(1, int)
+        y = x
+        for _ in range(10):
+            calls[0] += 1
+            y = y * (1 + 0.1 / int(calls[0]))
+        return y
 
-@program(False)
-def breaks_on_values(x):
-    y = x
-    for i in range(100):  # noqa: B007
-        y = y * 0.9
-        if y[0] < 0.2:
-            break
-    else:
-        y = y + 100
-    return y, i
+    @program(False)
+    def an_attribute_changes(x):
+        class Box:
+            total = 0.0
 
+        box = Box()
+        for i in range(10):
+            box.total = box.total + x[i]
+        return box.total
 
-@program(True)
-def collects(x):
-    found = []
-    for i in range(10):
-        found.append(x[i] * i)  # noqa: PERF401
-    return np.stack(found)
+    @program(False)
+    def a_generator_expression(x):
+        return sum(x[i] * i for i in range(10))
 
+    @program(False)
+    def powers_of_two(x):
+        k = 1
+        for _ in range(80):
+            k = k * 2
+        return x * float(k >> 75)
 
-@program(False)
-def changes_a_dict(x):
-    state = {"a": x[0]}
-    for i in range(10):
-        state["a"] = state["a"] * x[i]
-    return state["a"]
+    @program(False)
+    def until(x):
+        y, i = x, 0
+        while i < 10:
+            y = y * 0.9 + i
+            i += 1
+        return y
 
+    @program(None)
+    def two_names_of_an_array(x):
+        y = x
+        for i in range(10):
+            x[i] = x[i] * 0.5
+            y[i + 1] = y[i + 1] + x[i]
+        return np.sum(y * x)
 
-@program(False)
-def reads_a_list(x):
-    factors = [1.0, 2.0, 3.0] * 4
-    s = 0.0
-    for i in range(10):
-        s = s + factors[i] * x[i]
-    return s
+    @program(None)
+    def a_view_of_what_is_written(x):
+        part = x[2:5]
+        for i in range(10):
+            x[i] = x[i] + np.sum(part)
+        return np.sum(x * x)
 
-
-@program(None)
-def settles(x):
-    first, y = True, x
-    for _ in range(10):
-        if first:
-            y = y * 3
-            first = False
-        y = y + 1
-    return y
-
-
-@program(False)
-def alternates(x):
-    sign, y = True, x
-    for _ in range(10):
-        y = y * 2 if sign else y - 1
-        sign = not sign
-    return y
-
-
-@program(False)
-def swaps_buffers(x):
-    u, v = x, np.zeros(12)
-    for _ in range(7):
-        v[1:] = 0.5 * u[:-1] + u[1:]
-        u, v = v, u
-    return np.sum(u) - np.sum(v * v)
-
-
-@program(False)
-def counts_in_an_array(x):
-    calls = np.zeros(1, int)
-    y = x
-    for _ in range(10):
-        calls[0] += 1
-        y = y * (1 + 0.1 / int(calls[0]))
-    return y
-
-
-@program(False)
-def an_attribute_changes(x):
-    class Box:
-        total = 0.0
-
-    box = Box()
-    for i in range(10):
-        box.total = box.total + x[i]
-    return box.total
-
-
-@program(False)
-def a_generator_expression(x):
-    return sum(x[i] * i for i in range(10))
-
-
-@program(False)
-def powers_of_two(x):
-    k = 1
-    for _ in range(80):
-        k = k * 2
-    return x * float(k >> 75)
-
-
-@program(False)
-def until(x):
-    y, i = x, 0
-    while i < 10:
-        y = y * 0.9 + i
-        i += 1
-    return y
-
-
-@program(None)
-def two_names_of_an_array(x):
-    y = x
-    for i in range(10):
-        x[i] = x[i] * 0.5
-        y[i + 1] = y[i + 1] + x[i]
-    return np.sum(y * x)
-
-
-@program(None)
-def a_view_of_what_is_written(x):
-    part = x[2:5]
-    for i in range(10):
-        x[i] = x[i] + np.sum(part)
-    return np.sum(x * x)
-
-
-@program(None)
-def an_alias_of_a_row(x):
-    y = x.copy()
-    old = y
-    for i in range(8):
+    @program(None)
+    def an_alias_of_a_row(x):
+        y = x.copy()
         old = y
-        y = y + 0.1 * x * i
-    return y - old
+        for i in range(8):
+            old = y
+            y = y + 0.1 * x * i
+        return y - old
 
+    @program(None)
+    def reassigns_what_it_iterates(x):
+        y = x
+        for i in range(len(y)):
+            y = y[::-1] * 1.01
+            y = y + i
+        return y
 
-@program(None)
-def reassigns_what_it_iterates(x):
-    y = x
-    for i in range(len(y)):
-        y = y[::-1] * 1.01
-        y = y + i
-    return y
+    @program(None, M)
+    def writes_through_a_view(m):
+        part = m[2:9]
+        for i in range(7):
+            part[i] = part[i] * 0.5 + m[0]
+        return np.sum(m * m)
 
+    @program(None, M)
+    def a_view_read_afterwards(m):
+        row = m[3]
+        for i in range(1, 12):
+            m[i] = m[i] + 0.5 * m[i - 1]
+        return np.sum(row * row)
 
-@program(None, M)
-def writes_through_a_view(m):
-    part = m[2:9]
-    for i in range(7):
-        part[i] = part[i] * 0.5 + m[0]
-    return np.sum(m * m)
+    @program(None, M)
+    def writes_what_it_iterates(m):
+        for row in m:
+            m[3] = row * 0.5 + m[2]
+        return np.sum(m * m)
 
+    @program(True)
+    def binds_its_index(x):
+        s = x[0]
+        for i in range(10):
+            i = 2 * i + 1
+            s = s * 0.5 + i
+        return s
 
-@program(None, M)
-def a_view_read_afterwards(m):
-    row = m[3]
-    for i in range(1, 12):
-        m[i] = m[i] + 0.5 * m[i - 1]
-    return np.sum(row * row)
+    @program(None)
+    def updates_and_rebinds(x):
+        y = x.copy()
+        for i in range(10):
+            y += i
+            z = y
+            y = y * 0.9
+            z[2] = 1.0
+        return y
 
+    @program(True)
+    def updates_an_own_array(x):
+        y = x.copy()
+        for i in range(10):
+            y += i
+            y *= 0.9
+        return y
 
-@program(None, M)
-def writes_what_it_iterates(m):
-    for row in m:
-        m[3] = row * 0.5 + m[2]
-    return np.sum(m * m)
+    @program(None)
+    def keeps_the_last_but_one(x):
+        y, older = x * 1, x * 2
+        for i in range(10):
+            older = y
+            y = y * 0.9 + i
+        return y - older
 
+    @program(None)
+    def writes_the_last_but_one(x):
+        y, older = x * 1, x * 2
+        for i in range(10):
+            older[3] = i
+            older = y
+            y = y * 0.9 + older[3]
+        return y - older
 
-@program(True)
-def binds_its_index(x):
-    s = x[0]
-    for i in range(10):
-        i = 2 * i + 1
-        s = s * 0.5 + i
-    return s
+    @program(None)
+    def changes_shape(x):
+        y = x
+        for i in range(8):
+            y = y[1:] * (i + 1)
+        return y
 
+    @program(True)
+    def starts_from_none(x):
+        before, s = None, x[0]
+        for i in range(11):
+            if before is not None:
+                s = s + before * x[i]
+            before = x[i] * 2
+        return s
 
-@program(None)
-def updates_and_rebinds(x):
-    y = x.copy()
-    for i in range(10):
-        y += i
-        z = y
-        y = y * 0.9
-        z[2] = 1.0
-    return y
+    @program(False)
+    def skips(x):
+        s = x[0]
+        for i in range(11):
+            if i % 3 == 0:
+                continue
+            s = s * 0.9 + x[i]
+        return s
 
+    @program(True)
+    def remainders(x):
+        s = x[0]
+        for i in range(11):
+            s = s * 0.9 + x[3] * (i % 3) + (i // 2) ** 2 - i / 3
+        return s
 
-@program(True)
-def updates_an_own_array(x):
-    y = x.copy()
-    for i in range(10):
-        y += i
-        y *= 0.9
-    return y
+    @program(None)
+    def indexed_by_a_remainder(x):
+        s = x[0]
+        for i in range(11):
+            s = s * 0.9 + x[i % 3]
+        return s
 
+    @program(None)
+    def indexed_by_an_array(x):
+        order = np.array([3, 1, 4, 1, 5, 9, 2, 6])
+        s = x[0]
+        for i in range(8):
+            s = s * 0.9 + x[order[i]]
+        return s
 
-@program(None)
-def keeps_the_last_but_one(x):
-    y, older = x * 1, x * 2
-    for i in range(10):
-        older = y
-        y = y * 0.9 + i
-    return y - older
+    @program(None)
+    def shifts_by_the_index(x):
+        s = x
+        for i in range(8):
+            s = 0.5 * s + np.roll(x, i)
+        return s
 
+    @program(None)
+    def shapes_by_the_index(x):
+        s = 0.0
+        for i in range(1, 9):
+            s = s + np.sum(np.ones(i)) * x[0] + np.sum(np.arange(i)) * x[1]
+        return s
 
-@program(None)
-def writes_the_last_but_one(x):
-    y, older = x * 1, x * 2
-    for i in range(10):
-        older[3] = i
-        older = y
-        y = y * 0.9 + older[3]
-    return y - older
+    @program(None)
+    def powers_by_the_index(x):
+        s = x[0]
+        for i in range(8):
+            s = s + x[1] ** i + np.sum(x**i)
+        return s
 
+    @program(None)
+    def sums_along_the_index(x):
+        s = x[0]
+        for i in range(8):
+            s = s + np.sum(np.clip(x, 0.5, i)) + np.minimum(x[i], i) + max(x[2], 0.1)
+        return s
 
-@program(None)
-def changes_shape(x):
-    y = x
-    for i in range(8):
-        y = y[1:] * (i + 1)
-    return y
+    @program(False)
+    def converts_the_index(x):
+        s = x[0]
+        for i in range(8):
+            s = s + x[1] * float(i)
+        return s
 
+    @program(False)
+    def an_object_with_arrays(x):
+        class Model:
+            def __init__(self):
+                self.weights = x * 2
 
-@program(True)
-def starts_from_none(x):
-    before, s = None, x[0]
-    for i in range(11):
-        if before is not None:
-            s = s + before * x[i]
-        before = x[i] * 2
-    return s
+            def step(self, y):
+                return y * 0.5 + self.weights
 
+        model, y = Model(), x
+        for _ in range(9):
+            y = model.step(y)
+        return y
 
-@program(False)
-def skips(x):
-    s = x[0]
-    for i in range(11):
-        if i % 3 == 0:
-            continue
-        s = s * 0.9 + x[i]
-    return s
+    @program(True)
+    def a_closure(x):
+        scale = x * 2
 
+        def step(y):
+            return y * 0.5 + scale
 
-@program(True)
-def remainders(x):
-    s = x[0]
-    for i in range(11):
-        s = s * 0.9 + x[3] * (i % 3) + (i // 2) ** 2 - i / 3
-    return s
+        y = x
+        for _ in range(9):
+            y = step(y)
+        return y
 
+    @program(False)
+    def a_closure_that_counts(x):
+        calls = 0
 
-@program(None)
-def indexed_by_a_remainder(x):
-    s = x[0]
-    for i in range(11):
-        s = s * 0.9 + x[i % 3]
-    return s
+        def step(y):
+            nonlocal calls
+            calls += 1
+            return y * calls
 
+        y = x
+        for _ in range(9):
+            y = step(y)
+        return y
 
-@program(None)
-def indexed_by_an_array(x):
-    order = np.array([3, 1, 4, 1, 5, 9, 2, 6])
-    s = x[0]
-    for i in range(8):
-        s = s * 0.9 + x[order[i]]
-    return s
+    @program(True, M)
+    def solves(m):
+        y = m[0]
+        for i in range(9):
+            y = np.linalg.solve(np.eye(12) * 5.0 + m * 0.1, y + i)
+        return y
 
+    @program(False)
+    def fills_a_dict(x):
+        found = {}
+        for i in range(5):
+            found[i] = x[i]
+        return found[2] + found[4]
 
-@program(None)
-def shifts_by_the_index(x):
-    s = x
-    for i in range(8):
-        s = 0.5 * s + np.roll(x, i)
-    return s
+    @program(False, np.arange(24.0).reshape(2, 12))
+    def integers_too(m):
+        n = np.arange(12)
+        total = np.zeros(12)
+        for i in range(1, 12):
+            total[i] = total[i - 1] + n[i] * m[0, i]
+        return np.sum(total * m[1])
 
-
-@program(None)
-def shapes_by_the_index(x):
-    s = 0.0
-    for i in range(1, 9):
-        s = s + np.sum(np.ones(i)) * x[0] + np.sum(np.arange(i)) * x[1]
-    return s
-
-
-@program(None)
-def powers_by_the_index(x):
-    s = x[0]
-    for i in range(8):
-        s = s + x[1] ** i + np.sum(x**i)
-    return s
-
-
-@program(None)
-def sums_along_the_index(x):
-    s = x[0]
-    for i in range(8):
-        s = s + np.sum(np.clip(x, 0.5, i)) + np.minimum(x[i], i) + max(x[2], 0.1)
-    return s
-
-
-@program(False)
-def converts_the_index(x):
-    s = x[0]
-    for i in range(8):
-        s = s + x[1] * float(i)
-    return s
-
-
-@program(False)
-def an_object_with_arrays(x):
-    class Model:
-        def __init__(self):
-            self.weights = x * 2
-
-        def step(self, y):
-            return y * 0.5 + self.weights
-
-    model, y = Model(), x
-    for _ in range(9):
-        y = model.step(y)
-    return y
-
-
-@program(True)
-def a_closure(x):
-    scale = x * 2
-
-    def step(y):
-        return y * 0.5 + scale
-
-    y = x
-    for _ in range(9):
-        y = step(y)
-    return y
-
-
-@program(False)
-def a_closure_that_counts(x):
-    calls = 0
-
-    def step(y):
-        nonlocal calls
-        calls += 1
-        return y * calls
-
-    y = x
-    for _ in range(9):
-        y = step(y)
-    return y
-
-
-@program(True, M)
-def solves(m):
-    y = m[0]
-    for i in range(9):
-        y = np.linalg.solve(np.eye(12) * 5.0 + m * 0.1, y + i)
-    return y
-
-
-@program(False)
-def fills_a_dict(x):
-    found = {}
-    for i in range(5):
-        found[i] = x[i]
-    return found[2] + found[4]
-
-
-@program(False, np.arange(24.0).reshape(2, 12))
-def integers_too(m):
-    n = np.arange(12)
-    total = np.zeros(12)
-    for i in range(1, 12):
-        total[i] = total[i - 1] + n[i] * m[0, i]
-    return np.sum(total * m[1])
-
-
-@program(True, X.astype(np.float32))
-def single_precision(x):
-    for i in range(1, 12):
-        x[i] = x[i] * np.float32(0.5) + x[i - 1]
-    return x
+    @program(True, X.astype(np.float32))
+    def single_precision(x):
+        for i in range(1, 12):
+            x[i] = x[i] * np.float32(0.5) + x[i - 1]
+        return x

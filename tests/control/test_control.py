@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from tables import functions_of
 
 import tracker
 from tracker import cond, fori_loop, gradcheck, gradient, hessian, jit, jvp, scan, trace, while_loop
@@ -45,6 +46,24 @@ def split(x):
     return cond(np.sum(x) > 0, lambda x: np.sum(np.sin(x)), lambda x: np.sum(x**3), x)
 
 
+def indexed(x):
+    def body(i, out):
+        out = np.copy(out)
+        out[i] = x[i] * out[i - 1]
+        return out
+
+    return np.sum(fori_loop(1, len(x), body, np.ones_like(x)))
+
+
+def in_loops(a):
+    def outer(c, x):
+        inner = fori_loop(0, 5, lambda i, v: v * a + x, c)
+        return while_loop(lambda v: np.abs(v) > 1.0, lambda v: v * 0.5, inner), inner
+
+    last, ys = scan(outer, 1.0, np.arange(1.0, 7.0))
+    return last + np.sum(ys)
+
+
 def ops_of(f, *args):
     return [eqn.op.name for eqn in trace(f, *args).eqns]
 
@@ -54,6 +73,8 @@ PROGRAMS = {
     "scan, reversed": (lambda *a: rnn(*a, reverse=True), (W, XS, H0), "loop"),
     "while": (newton, (2.0, 1.0), "while"),
     "fori": (cumulative, (np.linspace(-1, 1, 6),), "loop"),
+    "fori, by an index": (indexed, (np.linspace(0.5, 1.5, 6),), "loop"),
+    "loops in loops": (in_loops, (0.9,), "loop"),
     "cond, true": (split, (np.array([1.0, 2.0]),), "branch"),
     "cond of two types": (lambda x: cond(x < 2, lambda x: 3.0 * x, np.sin, x), (1.7,), "branch"),
     "cond, false": (split, (np.array([-1.0, -2.0]),), "branch"),
@@ -161,90 +182,82 @@ def test_integers_that_index_have_no_gradient():
         assert rest == [None, None]
 
 
-def into_the_argument(x):
-    def body(i, v):
-        v[i] = v[i - 1] * 0.5
-        return v
+class Writes:
+    """Bodies that write into what they are given."""
 
-    return fori_loop(1, len(x), body, x)
+    def into_the_argument(x):
+        def body(i, v):
+            v[i] = v[i - 1] * 0.5
+            return v
 
+        return fori_loop(1, len(x), body, x)
 
-def into_a_view(x):
-    def body(i, v):
-        v[0] = v[0] * 0.5 + i
-        return v
+    def into_a_view(x):
+        def body(i, v):
+            v[0] = v[0] * 0.5 + i
+            return v
 
-    return fori_loop(1, len(x), body, x[1:]), x
+        return fori_loop(1, len(x), body, x[1:]), x
 
+    def into_a_buffer(x):
+        total = np.zeros_like(x)
 
-def into_a_buffer(x):
-    total = np.zeros_like(x)
+        def body(i, v):
+            v[i % 3] += x[i]
+            return v
 
-    def body(i, v):
-        v[i % 3] += x[i]
-        return v
+        fori_loop(0, len(x), body, total)
+        return total
 
-    fori_loop(0, len(x), body, total)
-    return total
+    def into_what_it_reads(x):
+        row = x[:2]
 
+        def body(i, v):
+            v[i % 2] = row.sum() * 0.3 + x[i]
+            return v
 
-def into_what_it_reads(x):
-    row = x[:2]
+        return fori_loop(1, len(x), body, x), row
 
-    def body(i, v):
-        v[i % 2] = row.sum() * 0.3 + x[i]
-        return v
+    def into_what_it_stacks(x):
+        def step(c, t):
+            c[:] = c * 0.5 + t
+            return c, c[1:]
 
-    return fori_loop(1, len(x), body, x), row
+        return scan(step, x[:3] * 1.0, x)
 
+    def into_rows(x):
+        def step(c, t):
+            t[0] = c
+            return c + t[1], None
 
-def into_what_it_stacks(x):
-    def step(c, t):
-        c[:] = c * 0.5 + t
-        return c, c[1:]
+        rows = x.reshape(-1, 1) * np.ones(2)
+        last, _ = scan(step, 0.1, rows)
+        return last, rows
 
-    return scan(step, x[:3] * 1.0, x)
+    def into_one_of_two(x):
+        def body(i, s):
+            a, b = s
+            a[i] += 1.0
+            return b, a
 
+        return fori_loop(0, len(x), body, (x, x * 2.0))
 
-def into_rows(x):
-    def step(c, t):
-        t[0] = c
-        return c + t[1], None
+    def into_an_operand(x):
+        def yes(v):
+            v[0] = 3.0
+            return v * 2.0
 
-    rows = x.reshape(-1, 1) * np.ones(2)
-    last, _ = scan(step, 0.1, rows)
-    return last, rows
+        return cond(x[1] > 0.0, yes, lambda v: v, x)
 
+    def into_a_dict(x):
+        def body(state):
+            state["a"][state["i"]] *= 2.0
+            return {"i": state["i"] + 1, "a": state["a"]}
 
-def into_one_of_two(x):
-    def body(i, s):
-        a, b = s
-        a[i] += 1.0
-        return b, a
-
-    return fori_loop(0, len(x), body, (x, x * 2.0))
-
-
-def into_an_operand(x):
-    def yes(v):
-        v[0] = 3.0
-        return v * 2.0
-
-    return cond(x[1] > 0.0, yes, lambda v: v, x)
-
-
-def into_a_dict(x):
-    def body(state):
-        state["a"][state["i"]] *= 2.0
-        return {"i": state["i"] + 1, "a": state["a"]}
-
-    return while_loop(lambda state: state["i"] < len(x), body, {"i": 0, "a": x})["a"]
+        return while_loop(lambda state: state["i"] < len(x), body, {"i": 0, "a": x})["a"]
 
 
-@pytest.mark.parametrize("f", [
-    into_the_argument, into_a_view, into_a_buffer, into_what_it_reads, into_what_it_stacks,
-    into_rows, into_one_of_two, into_an_operand, into_a_dict,
-])  # fmt: skip
+@functions_of(Writes)
 def test_bodies_that_write_into_what_they_are_given(f):
     compiled = jit(f)
     for n in (7, 7, 9):
@@ -300,41 +313,12 @@ def test_a_carry_may_change_its_type():
     assert gradient(jit(f), x)[0].dtype == np.float32
 
 
-def test_the_step_may_be_an_index():
-    def f(x):
-        def body(i, out):
-            out = np.copy(out)
-            out[i] = x[i] * out[i - 1]
-            return out
-
-        return np.sum(fori_loop(1, len(x), body, np.ones_like(x)))
-
-    x = np.linspace(0.5, 1.5, 6)
-    assert "loop" in ops_of(f, x)
-    np.testing.assert_allclose(gradient(jit(f), x)[0], gradient(f, x)[0])
-    assert gradcheck(f, x)
-
-
 def test_traced_bounds_are_not_guards():
     f = jit(lambda n, x: fori_loop(0, n, lambda i, v: v * x, 1.0))
     for n in (3, 0, 10):
         assert f(n, 2.0) == 2.0**n
         assert gradient(f, n, 2.0)[1] == n * 2.0 ** max(n - 1, 0) * (n > 0)
     assert f.cache_info().traces == 2  # one of them of the gradient
-
-
-def test_loops_in_loops():
-    def f(a):
-        def outer(c, x):
-            inner = fori_loop(0, 5, lambda i, v: v * a + x, c)
-            return while_loop(lambda v: np.abs(v) > 1.0, lambda v: v * 0.5, inner), inner
-
-        last, ys = scan(outer, 1.0, np.arange(1.0, 7.0))
-        return last + np.sum(ys)
-
-    np.testing.assert_allclose(jit(f)(0.9), f(0.9), rtol=1e-13)
-    np.testing.assert_allclose(gradient(jit(f), 0.9)[0], gradient(f, 0.9)[0], rtol=1e-11)
-    np.testing.assert_allclose(hessian(jit(f), 0.9), hessian(f, 0.9), rtol=1e-9)
 
 
 def test_a_branch_not_taken_contributes_nothing():

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from appending_loop_programs import PROGRAMS
 from python_loop_programs import M, X
+from tables import functions_of
 
 import tracker
 from tracker.control.python_loops import iterator
@@ -115,71 +116,55 @@ def _outcome(f, *args):
     return result, printed.getvalue(), given, error
 
 
-def prints(x):
-    for i in range(9):
-        print(i, "done")
-        x[i] = x[i] * 2
-    return x
+class Effects:
+    def prints(x):
+        for i in range(9):
+            print(i, "done")
+            x[i] = x[i] * 2
+        return x
+
+    def prints_nothing_it_computes(x):
+        y = x
+        for _ in range(9):
+            print("an iteration")
+            y = y * 2
+        return y
+
+    def raises_beyond_the_end(x):
+        for i in range(20):
+            x[i] = x[i] * 2
+        return x
+
+    def raises_at_an_iteration(x):
+        s = x[0]
+        for i in range(9):
+            x[i] = x[i] * 2
+            s = s + x[1] * (1 / (5 - i))
+        return s
+
+    def raises_on_a_condition(x):
+        for i in range(9):
+            x[i] = x[i] * 2
+            if x[i] > 2:
+                raise ValueError(i)
+        return x
+
+    def singular_at_an_iteration(x):
+        s = x[0]
+        for i in range(9):
+            x[i] = x[i] * 2
+            s = s + np.linalg.det(np.linalg.inv(np.eye(2) * (5 - i))) * x[1]
+        return s
+
+    def draws(x):
+        generator = np.random.default_rng(3)
+        y = x
+        for _ in range(9):
+            y = y + generator.normal(size=12)
+        return y
 
 
-def prints_nothing_it_computes(x):
-    y = x
-    for _ in range(9):
-        print("an iteration")
-        y = y * 2
-    return y
-
-
-def raises_beyond_the_end(x):
-    for i in range(20):
-        x[i] = x[i] * 2
-    return x
-
-
-def raises_at_an_iteration(x):
-    s = x[0]
-    for i in range(9):
-        x[i] = x[i] * 2
-        s = s + x[1] * (1 / (5 - i))
-    return s
-
-
-def raises_on_a_condition(x):
-    for i in range(9):
-        x[i] = x[i] * 2
-        if x[i] > 2:
-            raise ValueError(i)
-    return x
-
-
-def singular_at_an_iteration(x):
-    s = x[0]
-    for i in range(9):
-        x[i] = x[i] * 2
-        s = s + np.linalg.det(np.linalg.inv(np.eye(2) * (5 - i))) * x[1]
-    return s
-
-
-def draws(x):
-    generator = np.random.default_rng(3)
-    y = x
-    for _ in range(9):
-        y = y + generator.normal(size=12)
-    return y
-
-
-@pytest.mark.parametrize(
-    "f",
-    [
-        prints,
-        prints_nothing_it_computes,
-        raises_beyond_the_end,
-        raises_at_an_iteration,
-        raises_on_a_condition,
-        singular_at_an_iteration,
-        draws,
-    ],
-)
+@functions_of(Effects)
 def test_outcomes_are_those_of_the_plain_function(f):
     want, have = _outcome(f, X), _outcome(tracker.jit(f), X)
     assert want[1] == have[1]

@@ -4,322 +4,295 @@ import numpy as np
 from python_loop_programs import PROGRAMS as PROGRAMS
 from python_loop_programs import M, X, program
 
-# Slices whose extents move ------------------------------------------------------------------------
 
+class Slices:
+    """Slices whose extents move."""
 
-@program(False)
-def shape_of_what_a_slice_gives(x):
-    s = x[0] * 0
-    for i in range(12):
-        s = s + np.sin(x[i:]).shape[0] * x[i]
-    return s
+    @program(False)
+    def shape_of_what_a_slice_gives(x):
+        s = x[0] * 0
+        for i in range(12):
+            s = s + np.sin(x[i:]).shape[0] * x[i]
+        return s
 
+    @program(False)
+    def constants_from_an_extent(x):
+        s = x[0] * 0
+        for i in range(12):
+            s = s + np.mean(x[: i + 1]) * x[i]
+        return s
 
-@program(False)
-def constants_from_an_extent(x):
-    s = x[0] * 0
-    for i in range(12):
-        s = s + np.mean(x[: i + 1]) * x[i]
-    return s
+    @program(None)
+    def iterates_a_slice(x):
+        s = x[0] * 0
+        for i in range(12):
+            s = s + x[i]
+            for v in x[:i]:
+                s = s * 0.9 + v
+        return s
 
+    @program(False)
+    def position_that_wraps_around(x):
+        s = x[0] * 0
+        for i in range(11):
+            s = s + x[i] + len(x[i - 1 :])
+        return s
 
-@program(None)
-def iterates_a_slice(x):
-    s = x[0] * 0
-    for i in range(12):
-        s = s + x[i]
-        for v in x[:i]:
-            s = s * 0.9 + v
-    return s
-
-
-@program(False)
-def position_that_wraps_around(x):
-    s = x[0] * 0
-    for i in range(11):
-        s = s + x[i] + len(x[i - 1 :])
-    return s
-
-
-# Triangular loops ---------------------------------------------------------------------------------
 
 L = np.tril(M) + 12 * np.eye(12)
 
 
-@program(True, X)
-def sums_of_growing_slices(x):
-    s = x[0] * 0
-    for i in range(12):
-        s = s + np.sum(np.exp(x[:i])) * x[i] - np.sum(x[i:] / x[i])
-    return s
+class Triangles:
+    """Triangular loops."""
 
+    @program(True, X)
+    def sums_of_growing_slices(x):
+        s = x[0] * 0
+        for i in range(12):
+            s = s + np.sum(np.exp(x[:i])) * x[i] - np.sum(x[i:] / x[i])
+        return s
 
-@program(True, L, X)
-def forward_substitution(a, b):
-    x = np.zeros(12)
-    for i in range(12):
-        x[i] = (b[i] - a[i, :i] @ x[:i]) / a[i, i]
-    return x
+    @program(True, L, X)
+    def forward_substitution(a, b):
+        x = np.zeros(12)
+        for i in range(12):
+            x[i] = (b[i] - a[i, :i] @ x[:i]) / a[i, i]
+        return x
 
+    @program(True, L, X)
+    def back_substitution(a, b):
+        x = b
+        for i in range(11, -1, -1):
+            x[i] = (x[i] - np.dot(a[i + 1 :, i], x[i + 1 :])) / a[i, i]
+        return x
 
-@program(True, L, X)
-def back_substitution(a, b):
-    x = b
-    for i in range(11, -1, -1):
-        x[i] = (x[i] - np.dot(a[i + 1 :, i], x[i + 1 :])) / a[i, i]
-    return x
+    @program(True, M, X)
+    def writes_growing_slices(m, x):
+        for i in range(12):
+            m[i, : i + 1] *= x[i]
+            m[i, : i + 1] += np.log(x[: i + 1]) * m[0, : i + 1] / x[i]
+            m[i:, i] = m[i, i:] = x[i] - m[i:, 0]
+        return m
 
+    @program(True, M, X)
+    def growing_products(m, x):
+        for i in range(11):
+            m[i, i + 1 :] = x @ m[:, i + 1 :] / 20
+        return m
 
-@program(True, M, X)
-def writes_growing_slices(m, x):
-    for i in range(12):
-        m[i, : i + 1] *= x[i]
-        m[i, : i + 1] += np.log(x[: i + 1]) * m[0, : i + 1] / x[i]
-        m[i:, i] = m[i, i:] = x[i] - m[i:, 0]
-    return m
+    @program(True, M, np.array([np.inf, np.nan] + [1.0] * 10))
+    def what_is_masked_has_no_effect(m, x):
+        s = m[0, 0] * 0
+        for i in range(2, 12):
+            s = s + m[i, 2 : i + 1] @ x[2 : i + 1] + np.sum(1 / x[2:i])
+        return s
 
+    @program(True, M)
+    def products_of_all_columns(m):
+        """A covariance: the products are those of one matrix product, before the loop."""
+        m = m - np.mean(m, axis=0)
+        c = np.zeros((12, 12))
+        for i in range(12):
+            c[i:, i] = c[i, i:] = m[:, i] @ m[:, i:] / 11.0
+        return c
 
-@program(True, M, X)
-def growing_products(m, x):
-    for i in range(11):
-        m[i, i + 1 :] = x @ m[:, i + 1 :] / 20
-    return m
+    @program(True, M, M[::-1] + 0.3)
+    def products_of_rows_on_either_side(a, b):
+        s = np.zeros(12)
+        for i in range(11, 0, -1):
+            s[:i] += a[:i] @ b[i]
+            s[i:] -= np.exp(b[i] @ a[:, i:] / 20)
+        return s
 
+    @program(True, np.where(np.tri(12, 12, -1) > 0, np.nan, M), M)
+    def products_of_what_is_no_number_below_the_diagonal(a, b):
+        s = np.zeros(12)
+        for i in range(12):
+            s[i:] += b[i] @ b[:, i:]
+            s[i:] += a[i, i:]
+        return s
 
-@program(True, M, np.array([np.inf, np.nan] + [1.0] * 10))
-def what_is_masked_has_no_effect(m, x):
-    s = m[0, 0] * 0
-    for i in range(2, 12):
-        s = s + m[i, 2 : i + 1] @ x[2 : i + 1] + np.sum(1 / x[2:i])
-    return s
+    @program(True, M, X)
+    def updates_that_add_and_take_away(m, x):
+        for i in range(1, 12):
+            m[i, :i] += x[i] * x[:i]
+            m[i, :i] = x[:i] - m[i, :i]
+            m[i, i:] -= 0.5
+            m[:i, 3] = m[0, :i] + m[:i, 3]
+        return m
 
+    @program(None, M, X)
+    def broadcasts_a_slice_of_one_element(m, x):
+        for i in range(1, 8):
+            m[i] = x * np.sum(x[:1]) + np.sum(x[: i + 1] * x[i : i + 1])
+        return m
 
-@program(True, M)
-def products_of_all_columns(m):
-    """A covariance: the products are those of one matrix product, before the loop."""
-    m = m - np.mean(m, axis=0)
-    c = np.zeros((12, 12))
-    for i in range(12):
-        c[i:, i] = c[i, i:] = m[:, i] @ m[:, i:] / 11.0
-    return c
+    @program(True, X / 20)
+    def levinson_durbin(r):
+        y = np.empty_like(r)
+        alpha, beta = -r[0], 1.0
+        y[0] = -r[0]
+        for k in range(1, r.shape[0]):
+            beta *= 1.0 - alpha * alpha
+            alpha = -(r[k] + np.dot(np.flip(r[:k]), y[:k])) / beta
+            y[:k] += alpha * np.flip(y[:k])
+            y[k] = alpha
+        return y
 
+    @program(True, M, X)
+    def slices_side_by_side(m, x):
+        s = x[0] * 0
+        for i in range(1, 11):
+            s = s + x[:i] @ m[i, 12 - i :] + np.sum(x[12 - i :] / m[:i, 0][::-1])
+            m[i, :i] = x[12 - i :] * m[12 - i :, i]
+        return s + np.sum(m)
 
-@program(True, M, M[::-1] + 0.3)
-def products_of_rows_on_either_side(a, b):
-    s = np.zeros(12)
-    for i in range(11, 0, -1):
-        s[:i] += a[:i] @ b[i]
-        s[i:] -= np.exp(b[i] @ a[:, i:] / 20)
-    return s
+    @program(None, M, X)
+    def parts_of_growing_slices(m, x):
+        s = x[0] * 0
+        for i in range(1, 11):
+            s = s + x[:i][0] + x[:i][-1] + np.sum(m[:, :i][0]) + np.sum(x[:i][:2])
+        return s
 
+    @program(None, M, M.T + 0.2)
+    def lines_of_two_groups_of_writes(a, b):
+        for i in range(6):
+            for j in range(i + 1, 12):
+                a[j:, i] = 0.2 * b[j:, j]
+                a[:j, 1] = 0.2 * a[i, :j]
+        return a
 
-@program(True, np.where(np.tri(12, 12, -1) > 0, np.nan, M), M)
-def products_of_what_is_no_number_below_the_diagonal(a, b):
-    s = np.zeros(12)
-    for i in range(12):
-        s[i:] += b[i] @ b[:, i:]
-        s[i:] += a[i, i:]
-    return s
+    @program(None, M)
+    def a_line_with_a_place_of_another_group(a):
+        for i in range(12):
+            a[i, 7] = a[i, 7] * 0.5
+            a[i, 0:3] = a[i, 0:3] * 2 + a[i, 1]
+            a[i, 2] = a[i, 2] * 0.3
+            a[i, 5] = a[i, 5] * 0.5
+        return a
 
+    @program(True, M)
+    def lines_from_the_second_iteration_on(a):
+        for j in range(1, 11):
+            a[j, j:] += 0.2 * a[j, j:]
+        return a
 
-@program(True, M, X)
-def updates_that_add_and_take_away(m, x):
-    for i in range(1, 12):
-        m[i, :i] += x[i] * x[:i]
-        m[i, :i] = x[:i] - m[i, :i]
-        m[i, i:] -= 0.5
-        m[:i, 3] = m[0, :i] + m[:i, 3]
-    return m
-
-
-@program(None, M, X)
-def broadcasts_a_slice_of_one_element(m, x):
-    for i in range(1, 8):
-        m[i] = x * np.sum(x[:1]) + np.sum(x[: i + 1] * x[i : i + 1])
-    return m
-
-
-@program(True, X / 20)
-def levinson_durbin(r):
-    y = np.empty_like(r)
-    alpha, beta = -r[0], 1.0
-    y[0] = -r[0]
-    for k in range(1, r.shape[0]):
-        beta *= 1.0 - alpha * alpha
-        alpha = -(r[k] + np.dot(np.flip(r[:k]), y[:k])) / beta
-        y[:k] += alpha * np.flip(y[:k])
-        y[k] = alpha
-    return y
-
-
-@program(True, M, X)
-def slices_side_by_side(m, x):
-    s = x[0] * 0
-    for i in range(1, 11):
-        s = s + x[:i] @ m[i, 12 - i :] + np.sum(x[12 - i :] / m[:i, 0][::-1])
-        m[i, :i] = x[12 - i :] * m[12 - i :, i]
-    return s + np.sum(m)
-
-
-@program(None, M, X)
-def parts_of_growing_slices(m, x):
-    s = x[0] * 0
-    for i in range(1, 11):
-        s = s + x[:i][0] + x[:i][-1] + np.sum(m[:, :i][0]) + np.sum(x[:i][:2])
-    return s
-
-
-@program(None, M, M.T + 0.2)
-def lines_of_two_groups_of_writes(a, b):
-    for i in range(6):
-        for j in range(i + 1, 12):
-            a[j:, i] = 0.2 * b[j:, j]
-            a[:j, 1] = 0.2 * a[i, :j]
-    return a
-
-
-@program(None, M)
-def a_line_with_a_place_of_another_group(a):
-    for i in range(12):
-        a[i, 7] = a[i, 7] * 0.5
-        a[i, 0:3] = a[i, 0:3] * 2 + a[i, 1]
-        a[i, 2] = a[i, 2] * 0.3
-        a[i, 5] = a[i, 5] * 0.5
-    return a
-
-
-@program(True, M)
-def lines_from_the_second_iteration_on(a):
-    for j in range(1, 11):
-        a[j, j:] += 0.2 * a[j, j:]
-    return a
-
-
-# Loops whose trip count moves with an outer one ---------------------------------------------------
 
 SPD = M @ M.T + 12 * np.eye(12)
 
 
-@program(True, SPD)
-def cholesky(a):
-    a[0, 0] = np.sqrt(a[0, 0])
-    for i in range(1, a.shape[0]):
-        for j in range(i):
-            a[i, j] -= np.dot(a[i, :j], a[j, :j])
-            a[i, j] /= a[j, j]
-        a[i, i] -= np.dot(a[i, :i], a[i, :i])
-        a[i, i] = np.sqrt(a[i, i])
-    return a
+class TripCounts:
+    """Loops whose trip count moves with an outer one."""
 
+    @program(True, SPD)
+    def cholesky(a):
+        a[0, 0] = np.sqrt(a[0, 0])
+        for i in range(1, a.shape[0]):
+            for j in range(i):
+                a[i, j] -= np.dot(a[i, :j], a[j, :j])
+                a[i, j] /= a[j, j]
+            a[i, i] -= np.dot(a[i, :i], a[i, :i])
+            a[i, i] = np.sqrt(a[i, i])
+        return a
 
-@program(True, SPD, X)
-def lu_with_solves(a, b):
-    x, y = np.zeros_like(b), np.zeros_like(b)
-    for i in range(a.shape[0]):
-        for j in range(i):
-            a[i, j] -= a[i, :j] @ a[:j, j]
-            a[i, j] /= a[j, j]
-        for j in range(i, a.shape[0]):
-            a[i, j] -= a[i, :i] @ a[:i, j]
-    for i in range(a.shape[0]):
-        y[i] = b[i] - a[i, :i] @ y[:i]
-    for i in range(a.shape[0] - 1, -1, -1):
-        x[i] = (y[i] - a[i, i + 1 :] @ x[i + 1 :]) / a[i, i]
-    return x, y
+    @program(True, SPD, X)
+    def lu_with_solves(a, b):
+        x, y = np.zeros_like(b), np.zeros_like(b)
+        for i in range(a.shape[0]):
+            for j in range(i):
+                a[i, j] -= a[i, :j] @ a[:j, j]
+                a[i, j] /= a[j, j]
+            for j in range(i, a.shape[0]):
+                a[i, j] -= a[i, :i] @ a[:i, j]
+        for i in range(a.shape[0]):
+            y[i] = b[i] - a[i, :i] @ y[:i]
+        for i in range(a.shape[0] - 1, -1, -1):
+            x[i] = (y[i] - a[i, i + 1 :] @ x[i + 1 :]) / a[i, i]
+        return x, y
 
+    @program(True, M, M.T[:, :8] + 1)
+    def triangular_product(a, b):
+        for i in range(b.shape[0]):
+            for j in range(b.shape[1]):
+                b[i, j] += np.dot(a[i + 1 :, i], b[i + 1 :, j])
+        b *= 1.5
+        return b
 
-@program(True, M, M.T[:, :8] + 1)
-def triangular_product(a, b):
-    for i in range(b.shape[0]):
-        for j in range(b.shape[1]):
-            b[i, j] += np.dot(a[i + 1 :, i], b[i + 1 :, j])
-    b *= 1.5
-    return b
+    @program(True, M, M[:, ::-1] + 0.1)
+    def rank_update_of_a_triangle(c, a):
+        for i in range(a.shape[0]):
+            c[i, : i + 1] *= 1.2
+            for k in range(a.shape[1]):
+                c[i, : i + 1] += 1.5 * a[i, k] * a[: i + 1, k]
+        return c
 
+    @program(True, M, M[::-1] + 0.1, M.T - 0.3)
+    def symmetric_product(c, a, b):
+        temp = np.empty(c.shape[1])
+        c *= 1.2
+        for i in range(c.shape[0]):
+            for j in range(c.shape[1]):
+                c[:i, j] += 1.5 * b[i, j] * a[i, :i]
+                temp[j] = b[:i, j] @ a[i, :i]
+            c[i, :] += 1.5 * b[i, :] * a[i, i] + 1.5 * temp
+        return c
 
-@program(True, M, M[:, ::-1] + 0.1)
-def rank_update_of_a_triangle(c, a):
-    for i in range(a.shape[0]):
-        c[i, : i + 1] *= 1.2
+    @program(True, SPD)
+    def gram_schmidt(a):
+        q, r = np.zeros_like(a), np.zeros_like(a)
         for k in range(a.shape[1]):
-            c[i, : i + 1] += 1.5 * a[i, k] * a[: i + 1, k]
-    return c
+            r[k, k] = np.sqrt(np.dot(a[:, k], a[:, k]))
+            q[:, k] = a[:, k] / r[k, k]
+            for j in range(k + 1, a.shape[1]):
+                r[k, j] = np.dot(q[:, k], a[:, j])
+                a[:, j] -= q[:, k] * r[k, j]
+        return q, r
 
+    @program(True, M, X)
+    def sums_over_a_triangle(m, x):
+        s = x[0] * 0
+        for i in range(12):
+            for j in range(i + 1):
+                s = s * 0.9 + m[i, j] * np.sin(x[j])
+        return s
 
-@program(True, M, M[::-1] + 0.1, M.T - 0.3)
-def symmetric_product(c, a, b):
-    temp = np.empty(c.shape[1])
-    c *= 1.2
-    for i in range(c.shape[0]):
-        for j in range(c.shape[1]):
-            c[:i, j] += 1.5 * b[i, j] * a[i, :i]
-            temp[j] = b[:i, j] @ a[i, :i]
-        c[i, :] += 1.5 * b[i, :] * a[i, i] + 1.5 * temp
-    return c
+    @program(None, M, X)
+    def counts_the_iterations_of_a_triangle(m, x):
+        k = 0
+        for i in range(12):
+            for j in range(i):
+                k += 1
+                x[j] = x[j] + m[i, j] * k
+        return x * k
 
+    @program(None, M)
+    def backwards_over_a_triangle(m):
+        for i in range(11, -1, -1):
+            for j in range(i, 0, -1):
+                m[i, j] = m[i, j] - 0.1 * m[i, j - 1] * m[j, i]
+        return m
 
-@program(True, SPD)
-def gram_schmidt(a):
-    q, r = np.zeros_like(a), np.zeros_like(a)
-    for k in range(a.shape[1]):
-        r[k, k] = np.sqrt(np.dot(a[:, k], a[:, k]))
-        q[:, k] = a[:, k] / r[k, k]
-        for j in range(k + 1, a.shape[1]):
-            r[k, j] = np.dot(q[:, k], a[:, j])
-            a[:, j] -= q[:, k] * r[k, j]
-    return q, r
+    @program(None, M, X)
+    def reads_the_index_after_a_loop_of_moving_trip_count(m, x):
+        j = 3
+        for i in range(12):
+            for j in range(i):
+                x[j] = x[j] * 0.9 + m[i, j]
+            x[j] = x[j] * 0.5
+        return x
 
+    @program(None, M, X)
+    def an_outer_triple(m, x):
+        for i in range(12):
+            for j in range(i):
+                for k in range(j, i):
+                    m[i, j] = m[i, j] + 0.1 * m[i, k] * x[k]
+        return m
 
-@program(True, M, X)
-def sums_over_a_triangle(m, x):
-    s = x[0] * 0
-    for i in range(12):
-        for j in range(i + 1):
-            s = s * 0.9 + m[i, j] * np.sin(x[j])
-    return s
-
-
-@program(None, M, X)
-def counts_the_iterations_of_a_triangle(m, x):
-    k = 0
-    for i in range(12):
-        for j in range(i):
-            k += 1
-            x[j] = x[j] + m[i, j] * k
-    return x * k
-
-
-@program(None, M)
-def backwards_over_a_triangle(m):
-    for i in range(11, -1, -1):
-        for j in range(i, 0, -1):
-            m[i, j] = m[i, j] - 0.1 * m[i, j - 1] * m[j, i]
-    return m
-
-
-@program(None, M, X)
-def reads_the_index_after_a_loop_of_moving_trip_count(m, x):
-    j = 3
-    for i in range(12):
-        for j in range(i):
-            x[j] = x[j] * 0.9 + m[i, j]
-        x[j] = x[j] * 0.5
-    return x
-
-
-@program(None, M, X)
-def an_outer_triple(m, x):
-    for i in range(12):
-        for j in range(i):
-            for k in range(j, i):
-                m[i, j] = m[i, j] + 0.1 * m[i, k] * x[k]
-    return m
-
-
-@program(True, M, X)
-def writes_what_loops_of_moving_trip_count_stack(m, x):
-    y = np.zeros((12, 12))
-    for i in range(12):
-        for j in range(i):
-            y[i, j] = np.sin(m[j, i]) * x[j]
-    return y
+    @program(True, M, X)
+    def writes_what_loops_of_moving_trip_count_stack(m, x):
+        y = np.zeros((12, 12))
+        for i in range(12):
+            for j in range(i):
+                y[i, j] = np.sin(m[j, i]) * x[j]
+        return y

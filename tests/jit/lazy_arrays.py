@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from counting import peak_bytes
 
-import tracker
-from tracker import jit
 from tracker.jit.dispatch import first_call
 from tracker.tape import lazy
 
@@ -35,18 +33,6 @@ def everything(soon=0):
 def arrays(count, n=N):
     rng = np.random.default_rng(count)
     return [rng.normal(size=n) for _ in range(count)]
-
-
-def same(f, *args, calls=2, tolerance=1e-12):
-    """A compiled function's calls, the first one too, give what the plain one does."""
-    want = f(*(np.array(x) for x in args))
-    fast = jit(f)
-    for _ in range(calls):
-        have = fast(*(np.array(x) for x in args))
-        for a, b in zip(tracker.tree.leaves(have), tracker.tree.leaves(want), strict=True):
-            assert type(a) is type(b)
-            np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
-    return fast
 
 
 def peak(f, *args):

@@ -7,13 +7,13 @@ many leaves its block; results are compared with NumPy's, so that unset values s
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import jit_programs
 import numpy as np
 import smoke_jit
 import smoke_native
+from compiled import agree
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from side_by_side import program, rows
 from stateful_objects import MACHINES, Adam
@@ -37,17 +37,6 @@ def run(programs: int) -> None:
         part()
         print(part.__name__, flush=True)
     random_programs(programs)
-
-
-def same(f: Callable[..., Any], *arguments: Any, calls: int = 2) -> None:
-    compiled = jit(f)
-    for _ in range(calls):
-        want = f(*_copies(arguments))
-        jit_programs.assert_same(compiled(*_copies(arguments)), want, "memcheck", 1e-9)
-
-
-def _copies(arguments: Any) -> list[Any]:
-    return [np.array(x) if isinstance(x, np.ndarray) else x for x in arguments]
 
 
 def native() -> None:
@@ -88,13 +77,13 @@ def lengths() -> None:
     for n in LENGTHS:
         for dtype in DTYPES:
             if dtype in ("f8", "f4") or n in (3, 33):
-                same(_elementwise, _array(n, dtype))
+                agree(_elementwise, _array(n, dtype))
         for dtype in ("f8", "f4"):
             x = _array(n, dtype)
-            same(_transcendental, x)
+            agree(_transcendental, x)
             if n in (1, 5, 33, 131):
-                same(_scatters, x, RNG.integers(-n, n, n))
-                same(lambda x: gradient(lambda x: np.sum(_transcendental(x)[0] ** 2), x), x)
+                agree(_scatters, x, RNG.integers(-n, n, n))
+                agree(lambda x: gradient(lambda x: np.sum(_transcendental(x)[0] ** 2), x), x)
 
 
 def _products(a: Any, b: Any) -> Any:
@@ -111,10 +100,10 @@ def matrices() -> None:
     for m, k, n in ((1, 3, 2), (5, 7, 3), (9, 17, 33), (40, 31, 5)):
         for dtype in ("f8", "f4"):
             a, b = _array(m * k, dtype).reshape(m, k), _array(k * n, dtype).reshape(k, n)
-            same(_products, a, b)
-        same(_dense, a.astype("f8"))
-        same(lambda a: gradient(lambda a: sum(np.sum(y) for y in _dense(a)), a), a.astype("f8"))
-        same(lambda a: np.sum(np.linalg.eigvalsh(a @ a.T)), a.astype("f8"))
+            agree(_products, a, b)
+        agree(_dense, a.astype("f8"))
+        agree(lambda a: gradient(lambda a: sum(np.sum(y) for y in _dense(a)), a), a.astype("f8"))
+        agree(lambda a: np.sum(np.linalg.eigvalsh(a @ a.T)), a.astype("f8"))
 
 
 def structures() -> None:
@@ -123,9 +112,9 @@ def structures() -> None:
     def f(p: Any) -> Any:
         return {"y": p["a"][0] * p["b"], "z": (p["a"][1][1] * p["a"][1][0], p["a"][0])}
 
-    same(f, p)
-    same(lambda p: gradient(lambda p: np.sum(f(p)["y"]) + np.sum(f(p)["z"][0]), p), p)
-    same(lambda x, y: (x + y, x[0], y), np.ones((3, 5))[::-1, ::2], np.asfortranarray(np.eye(3)))
+    agree(f, p)
+    agree(lambda p: gradient(lambda p: np.sum(f(p)["y"]) + np.sum(f(p)["z"][0]), p), p)
+    agree(lambda x, y: (x + y, x[0], y), np.ones((3, 5))[::-1, ::2], np.asfortranarray(np.eye(3)))
 
 
 def tables() -> None:
@@ -143,10 +132,10 @@ def loops() -> None:
         return tr.scan(lambda c, v: (c * 0.5 + np.sin(v), c * v), np.zeros(3), x)[0]
 
     xs = RNG.normal(size=(7, 3))
-    same(scanned, xs)
-    same(lambda xs: gradient(lambda xs: np.sum(scanned(xs) ** 2), xs), xs)
-    same(lambda x: tr.while_loop(lambda c: c[0] < 5, lambda c: (c[0] + 1, c[1] * 0.5), (0, x)), xs)
-    same(lambda x: tr.cond(np.sum(x) > 0, lambda x: x * 2, lambda x: x - 1, x), xs)
+    agree(scanned, xs)
+    agree(lambda xs: gradient(lambda xs: np.sum(scanned(xs) ** 2), xs), xs)
+    agree(lambda x: tr.while_loop(lambda c: c[0] < 5, lambda c: (c[0] + 1, c[1] * 0.5), (0, x)), xs)
+    agree(lambda x: tr.cond(np.sum(x) > 0, lambda x: x * 2, lambda x: x - 1, x), xs)
 
 
 def threads() -> None:
@@ -155,7 +144,7 @@ def threads() -> None:
     def f(x: Any) -> Any:
         return np.sum(np.tanh(x) * x), x[1:] - x[:-1]
 
-    same(f, big)
+    agree(f, big)
     compiled, want = jit(lambda x: np.sum(x * x)), np.sum(big * big)
     workers = [threading.Thread(target=lambda: [compiled(big) for _ in range(3)]) for _ in range(3)]
     for worker in workers:
@@ -169,7 +158,7 @@ def callbacks() -> None:
     smoke_jit.check_draws()
     for n in (0, *LENGTHS):
         for dtype in DTYPES:
-            same(lambda x: np.random.default_rng(3).permutation(x + x), _array(n, dtype))
+            agree(lambda x: np.random.default_rng(3).permutation(x + x), _array(n, dtype))
     ours = jit(lambda x, s, r: x * r.normal(0.0, s, size=x.shape) + r.normal(x, s))
     for s in (1.0, 2.0, -1.0, 1.0):
         try:

@@ -57,12 +57,6 @@ def each(*tables):
     )
 
 
-def functions_of(cls):
-    """Decorator of a test: a case `f` for each function of a class."""
-    found = {name: f for name, f in vars(cls).items() if isinstance(f, types.FunctionType)}
-    return pytest.mark.parametrize("f", found.values(), ids=found)
-
-
 @dataclasses.dataclass
 class Row:
     """A program: `calls` are tuples of arguments, single arguments, or functions that make them;

@@ -3,6 +3,7 @@ and compiled."""
 
 import numpy
 import pytest
+from tables import functions_of
 
 import tracker.numpy
 from tracker import UnsupportedError, data, gradient, jit
@@ -11,102 +12,85 @@ from tracker.testing import ngradient
 X = numpy.array([[0.5, 1.5, -0.7], [2.2, -0.3, 0.9]])
 
 
-def squares(np, x):
-    total = 0.0
-    for e in np.nditer(x):
-        total = total + e * e
-    return total
+class Programs:
+    def squares(np, x):
+        total = 0.0
+        for e in np.nditer(x):
+            total = total + e * e
+        return total
+
+    def written(np, x):
+        with np.nditer(x, op_flags=["readwrite"]) as it:
+            for e in it:
+                e[...] = 2 * e**2
+        return np.sum(x * [1.0, 2.0, 3.0])
+
+    def allocated(np, x):
+        it = np.nditer([x, None])
+        for a, b in it:
+            b[...] = a**2
+        return np.sum(it.operands[1] * x)
+
+    def broadcast(np, x):
+        it = np.nditer([x, np.arange(3.0)], order="C")
+        total = 0.0
+        for a, b in it:
+            total = total + a * b
+        return total + it.itersize
+
+    def places(np, x):
+        it = np.nditer(x, flags=["multi_index"])
+        total = 0.0
+        while not it.finished:
+            total = total + it[0] ** 2 * it.multi_index[1]
+            it.iternext()
+        return total
+
+    def signature(np, x):
+        dot = np.vectorize(lambda r, s: r @ s, signature="(n),(n)->()")
+        outer = np.vectorize(np.outer, signature="(n),(n)->(n,n)")
+        return np.sum(dot(x, x[0]) ** 2) + np.sum(outer(x, x)[:, 0] * x)
+
+    def excluded(np, x):
+        power = np.vectorize(lambda a, k, c: a**k + np.sum(c), excluded=["k", 1, 2])
+        return np.sum(power(x, k=3, c=2.0)) + np.sum(power(x, 2, x[0]))
+
+    def by_name(np, x):
+        blend = np.vectorize(lambda a, w=1.0: a * w)
+        return np.sum(blend(x, w=x**2)) + np.sum(blend(x[0]))
+
+    def otypes(np, x):
+        signs = np.vectorize(lambda a: 1 if a > 0 else 0, otypes=[float])
+        return np.sum(signs(x) * x)
+
+    def windows(np, x):
+        v = x.ravel()
+        step = v.strides[0]
+        rows = np.lib.stride_tricks.as_strided(v, shape=(5, 2), strides=(step, step))
+        return np.sum(rows[:, 0] * rows[:, 1]) + np.sum(np.lib.stride_tricks.as_strided(x) ** 2)
+
+    def patches(np, x):
+        y = np.asfortranarray(np.outer(x[0], x[1]))
+        a, b = y.strides
+        view = np.lib.stride_tricks.as_strided(y, (2, 2, 2, 2), (a, b, a, b))
+        return np.sum(view[0, 1] * view[1, 0]) + np.sum(view)
+
+    def written_windows(np, x):
+        """Of a captured array, of a constant, of a variable."""
+        total = 0.0
+        for base in (np.zeros(8), np.sin(x).ravel().copy()):
+            view = np.lib.stride_tricks.as_strided(base, (2, 2), (2 * base.itemsize, base.itemsize))
+            view[1] = x[0, :2]
+            view += 1.0
+            total = total + np.sum(base**2) + np.sum(view[0] * x[1, :2])
+        return total
+
+    def put(np, x):
+        x.put([0, 4], [9.0, x[0, 1]])
+        return np.sum(x * x.view(np.ndarray))
 
 
-def written(np, x):
-    with np.nditer(x, op_flags=["readwrite"]) as it:
-        for e in it:
-            e[...] = 2 * e**2
-    return np.sum(x * [1.0, 2.0, 3.0])
-
-
-def allocated(np, x):
-    it = np.nditer([x, None])
-    for a, b in it:
-        b[...] = a**2
-    return np.sum(it.operands[1] * x)
-
-
-def broadcast(np, x):
-    it = np.nditer([x, np.arange(3.0)], order="C")
-    total = 0.0
-    for a, b in it:
-        total = total + a * b
-    return total + it.itersize
-
-
-def places(np, x):
-    it = np.nditer(x, flags=["multi_index"])
-    total = 0.0
-    while not it.finished:
-        total = total + it[0] ** 2 * it.multi_index[1]
-        it.iternext()
-    return total
-
-
-def signature(np, x):
-    dot = np.vectorize(lambda r, s: r @ s, signature="(n),(n)->()")
-    outer = np.vectorize(np.outer, signature="(n),(n)->(n,n)")
-    return np.sum(dot(x, x[0]) ** 2) + np.sum(outer(x, x)[:, 0] * x)
-
-
-def excluded(np, x):
-    power = np.vectorize(lambda a, k, c: a**k + np.sum(c), excluded=["k", 1, 2])
-    return np.sum(power(x, k=3, c=2.0)) + np.sum(power(x, 2, x[0]))
-
-
-def by_name(np, x):
-    blend = np.vectorize(lambda a, w=1.0: a * w)
-    return np.sum(blend(x, w=x**2)) + np.sum(blend(x[0]))
-
-
-def otypes(np, x):
-    signs = np.vectorize(lambda a: 1 if a > 0 else 0, otypes=[float])
-    return np.sum(signs(x) * x)
-
-
-def windows(np, x):
-    v = x.ravel()
-    step = v.strides[0]
-    rows = np.lib.stride_tricks.as_strided(v, shape=(5, 2), strides=(step, step))
-    return np.sum(rows[:, 0] * rows[:, 1]) + np.sum(np.lib.stride_tricks.as_strided(x) ** 2)
-
-
-def patches(np, x):
-    y = np.asfortranarray(np.outer(x[0], x[1]))
-    a, b = y.strides
-    view = np.lib.stride_tricks.as_strided(y, (2, 2, 2, 2), (a, b, a, b))
-    return np.sum(view[0, 1] * view[1, 0]) + np.sum(view)
-
-
-def written_windows(np, x):
-    """Of a captured array, of a constant, of a variable."""
-    total = 0.0
-    for base in (np.zeros(8), np.sin(x).ravel().copy()):
-        view = np.lib.stride_tricks.as_strided(base, (2, 2), (2 * base.itemsize, base.itemsize))
-        view[1] = x[0, :2]
-        view += 1.0
-        total = total + np.sum(base**2) + np.sum(view[0] * x[1, :2])
-    return total
-
-
-def put(np, x):
-    x.put([0, 4], [9.0, x[0, 1]])
-    return np.sum(x * x.view(np.ndarray))
-
-
-PROGRAMS = [
-    *(squares, written, allocated, broadcast, places, signature, excluded, by_name, otypes),
-    *(windows, patches, written_windows, put),
-]
-
-
-@pytest.mark.parametrize("f", PROGRAMS)
+@functions_of(Programs)
 def test_as_numpy(f):
     want = f(numpy, X.copy())
     seen = []

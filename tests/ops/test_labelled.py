@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from scipy_cases import refused
+from tables import refused
 
 from tracker import (
     ConversionError,

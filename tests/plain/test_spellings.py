@@ -344,32 +344,19 @@ X = numpy.array([1.5, 2.0])
 
 
 @pytest.mark.parametrize("loaded", SPELLINGS, indirect=True)
-def test_spelling(loaded):
+@pytest.mark.parametrize("wrap", [lambda f: f, tracker.jit], ids=["plain", "compiled"])
+def test_spelling(loaded, wrap):
     f = loaded[1].f
     before = [contents(module) for module in loaded]
-    for _ in range(2):
-        assert f(X) == 8.25
-        value, gradient = tracker.value_and_grad(f)(X)
-        assert value == 8.25
-        assert gradient.tolist() == [3.0, 3.0]
-        assert all(map(same, before, map(contents, loaded)))
-    for module in loaded:
-        assert not [name for name, x in vars(module).items() if _is_ours(x)]
-    assert type(f(X)) is numpy.float64
-
-
-@pytest.mark.parametrize("loaded", SPELLINGS, indirect=True)
-def test_spelling_compiled(loaded):
-    f = loaded[1].f
-    before = [contents(module) for module in loaded]
-    compiled = tracker.value_and_grad(tracker.jit(f))
+    derivative = tracker.value_and_grad(wrap(f))
     for factor in (1.0, 1.0, 2.0):
-        value, gradient = compiled(X * factor)
+        value, gradient = derivative(X * factor)
         assert value == f(X * factor)
         assert gradient.tolist() == [3.0 * factor, 3.0]
         assert all(map(same, before, map(contents, loaded)))
     for module in loaded:
         assert not [name for name, x in vars(module).items() if _is_ours(x)]
+    assert type(f(X)) is numpy.float64 and f(X) == 8.25
 
 
 def _is_ours(x):

@@ -7,6 +7,7 @@ import warnings
 import fresh_python
 import numpy
 import pytest
+from tables import functions_of
 
 import tracker
 import tracker.numpy as np
@@ -36,61 +37,57 @@ def same(f, x=X, g=None, calls=4):
     return fast.cache_info()
 
 
-def normals(x, rng):
-    a = rng.normal(size=3)
-    return numpy.sum(a * x) + rng.uniform(1.0, 2.0)
+class Numbers:
+    """Programs that return a number."""
+
+    def normals(x, rng):
+        a = rng.normal(size=3)
+        return numpy.sum(a * x) + rng.uniform(1.0, 2.0)
+
+    def branches(x, rng):
+        """A guard on a draw: the other branch draws the same numbers again."""
+        total = 0.0 * x[0]
+        for _ in range(3):
+            total = total + (rng.normal() * x[1] if rng.random() < 0.5 else x[2])
+        return total
+
+    def orders(x, rng):
+        i = rng.permutation(3)
+        return x[i][0] * x[2] + numpy.sum(rng.permutation(x) * x) + rng.choice(x) * 3.0
+
+    def many(x, rng):
+        y = rng.choice(x, size=(2, 2), p=[0.2, 0.3, 0.5]) ** 2
+        z = rng.integers(0, 5, size=3) * x + rng.poisson(3.0, 3) + rng.gamma(2.0, size=3)
+        m = rng.multivariate_normal(numpy.zeros(2), numpy.eye(2))
+        return numpy.sum(y) + numpy.sum(z) + numpy.sum(m * x[:2])
+
+    def shuffled(x, rng):
+        y = x * 2.0
+        rng.shuffle(y)
+        z = rng.permuted(y * x) + rng.permutation(3)
+        m = numpy.outer(x, y)
+        rng.shuffle(m, axis=1)
+        return y[0] + z[1] * 3 + m[0, 1] + numpy.sum(rng.permutation(m, axis=1)[1] ** 2)
 
 
-def unused(x, rng):
-    rng.random(5)  # not used, but the stream advances
-    y = x * rng.standard_normal(3)
-    rng.exponential()
-    return y
+class Vectors:
+    def unused(x, rng):
+        rng.random(5)  # not used, but the stream advances
+        y = x * rng.standard_normal(3)
+        rng.exponential()
+        return y
+
+    def twice_the_same(x, rng):
+        return x * rng.random() - x * rng.random()  # equal equations, other numbers
 
 
-def branches(x, rng):
-    """A guard on a draw: the other branch draws the same numbers again."""
-    total = 0.0 * x[0]
-    for _ in range(3):
-        total = total + (rng.normal() * x[1] if rng.random() < 0.5 else x[2])
-    return total
-
-
-def twice_the_same(x, rng):
-    return x * rng.random() - x * rng.random()  # equal equations, other numbers
-
-
-def orders(x, rng):
-    i = rng.permutation(3)
-    return x[i][0] * x[2] + numpy.sum(rng.permutation(x) * x) + rng.choice(x) * 3.0
-
-
-def many(x, rng):
-    y = rng.choice(x, size=(2, 2), p=[0.2, 0.3, 0.5]) ** 2
-    z = rng.integers(0, 5, size=3) * x + rng.poisson(3.0, 3) + rng.gamma(2.0, size=3)
-    m = rng.multivariate_normal(numpy.zeros(2), numpy.eye(2))
-    return numpy.sum(y) + numpy.sum(z) + numpy.sum(m * x[:2])
-
-
-def shuffled(x, rng):
-    y = x * 2.0
-    rng.shuffle(y)
-    z = rng.permuted(y * x) + rng.permutation(3)
-    m = numpy.outer(x, y)
-    rng.shuffle(m, axis=1)
-    return y[0] + z[1] * 3 + m[0, 1] + numpy.sum(rng.permutation(m, axis=1)[1] ** 2)
-
-
-FUNCTIONS = [normals, branches, orders, many, shuffled]
-
-
-@pytest.mark.parametrize("f", [*FUNCTIONS, unused, twice_the_same])
+@functions_of(Numbers, Vectors)
 def test_compiled_draws(f):
     info = same(f)
     assert info.eager == 0 and info.traces >= 1
 
 
-@pytest.mark.parametrize("f", FUNCTIONS)
+@functions_of(Numbers)
 def test_compiled_gradients_draw(f):
     same(f, g=value_and_grad)
     same(f, g=lambda f: lambda x, rng: tracker.jvp(f, (x, rng), (X, None)))
@@ -302,33 +299,31 @@ def test_what_a_trace_cannot_record_runs_in_plain_python():
             jit(f, strict=True)(X)
 
 
-def _seeds(x, n):
-    numpy.random.seed(3)
-    return x * numpy.random.randn(3)
+class Seeds:
+    def once(x, n):
+        numpy.random.seed(3)
+        return x * numpy.random.randn(3)
 
+    def by_argument(x, n):
+        numpy.random.seed(n)
+        return x * numpy.random.randn(3)
 
-def _seeds_by_argument(x, n):
-    numpy.random.seed(n)
-    return x * numpy.random.randn(3)
+    def in_between(x, n):
+        before = numpy.random.rand()
+        numpy.random.seed([n, 2])
+        if numpy.random.rand() * x[0] > 0.5:
+            numpy.random.seed(7)
+        return x * numpy.random.randn(3) + before
 
-
-def _seeds_in_between(x, n):
-    before = numpy.random.rand()
-    numpy.random.seed([n, 2])
-    if numpy.random.rand() * x[0] > 0.5:
-        numpy.random.seed(7)
-    return x * numpy.random.randn(3) + before
-
-
-def _seeds_its_own(x, n):
-    OWN.seed(n)
-    return x * OWN.uniform(size=3) + tracker.fori_loop(0, 3, lambda k, t: t + OWN.rand(), 0.0)
+    def of_its_own(x, n):
+        OWN.seed(n)
+        return x * OWN.uniform(size=3) + tracker.fori_loop(0, 3, lambda k, t: t + OWN.rand(), 0.0)
 
 
 OWN = numpy.random.RandomState(1)
 
 
-@pytest.mark.parametrize("f", [_seeds, _seeds_by_argument, _seeds_in_between, _seeds_its_own])
+@functions_of(Seeds)
 def test_a_generator_is_seeded_at_each_call(f):
     def run(g):
         numpy.random.seed(7)
@@ -353,20 +348,19 @@ def test_a_seed_chosen_by_the_system_is_not_traced():
         assert len({fast(1.0) for _ in range(4)}) == 4
 
 
-def _resets(x, rng):
-    rng.bit_generator.state = STATE  # the same numbers for each x
-    return x * rng.normal(size=3)
+class States:
+    def resets(x, rng):
+        rng.bit_generator.state = STATE  # the same numbers for each x
+        return x * rng.normal(size=3)
+
+    def looks_ahead(x, rng):
+        return x * copy.deepcopy(rng).normal(size=3) + rng.random()
+
+    def jumps(x, rng):
+        return x * numpy.random.Generator(rng.bit_generator.jumped()).random() + rng.random()
 
 
-def _looks_ahead(x, rng):
-    return x * copy.deepcopy(rng).normal(size=3) + rng.random()
-
-
-def _jumps(x, rng):
-    return x * numpy.random.Generator(rng.bit_generator.jumped()).random() + rng.random()
-
-
-@pytest.mark.parametrize("f", [_resets, _looks_ahead, _jumps])
+@functions_of(States)
 def test_the_state_of_a_generator_is_no_constant(f):
     text = "(bit_generator|copy) of a generator under a trace"
     with pytest.warns(RuntimeWarning, match=text):
@@ -413,7 +407,7 @@ def test_derivatives_in_parameters():
 def test_explain_draws_nothing():
     rng = numpy.random.default_rng(0)
     state = rng.bit_generator.state
-    fast = jit(normals)
+    fast = jit(Numbers.normals)
     assert "draw" in fast.explain(X, rng) and rng.bit_generator.state == state
 
 

@@ -64,6 +64,9 @@ OPTIMIZE = {
     "root, options": (
         lambda m, k, xtol: m.root(system, START, (k,), options={"xtol": xtol}).x,
         [(2.0, 1e-1), (2.0, 1e-12), (2.5, 1e-2)]),
+    "root, steps": (
+        lambda m, k, n: m.root(system, START, (k,), options={"maxfev": n}),
+        [(2.0, 5), (2.5, 100), (-2.0, 5), (3.0, 100)]),
     "fsolve": (
         lambda m, k, scales: m.fsolve(system, START, (k,), diag=scales, xtol=0.1),
         [(2.0, START), (2.0, np.array([5.0, 0.1])), (2.0, np.array([0.1, 10.0]))]),
@@ -82,6 +85,9 @@ OPTIMIZE = {
     "minimize": (
         lambda m, k, n: m.minimize(bowl, START, (k,), "BFGS", options={"maxiter": n}),
         [(2.0, 100), (2.0, 2), (3.0, 100), (3.0, 1)]),
+    "minimize, its curvature": (
+        lambda m, k, n: m.minimize(bowl, START, (k,), "BFGS", options={"maxiter": n}).hess_inv,
+        [(2.0, 3), (3.0, 100), (-2.0, 3)]),
     "minimize, bounds": (
         lambda m, k, low, high: (
             m.minimize(bowl, START, (k,), bounds=scipy.optimize.Bounds(low, high)).x),
@@ -102,6 +108,9 @@ OPTIMIZE = {
     "leastsq": (
         lambda m, y, ftol: m.leastsq(misfit, START, (y,), ftol=ftol),
         [(SAMPLES, 1e-1), (SAMPLES, 1e-10), (SAMPLES * 1.1, 1e-2)]),
+    "leastsq, steps": (
+        lambda m, y, n: m.leastsq(misfit, START, (y,), maxfev=n),
+        [(SAMPLES, 5), (SAMPLES, 100), (SAMPLES * 1.1, 5)]),
     "least_squares": (
         lambda m, y, top, n: m.least_squares(misfit, START, args=(y,), bounds=(0, top), max_nfev=n),
         [(SAMPLES, 2.0, 100), (SAMPLES, 1.2, 2), (SAMPLES * 1.1, 1.05, 100), (SAMPLES, 0.5, 9)]),
@@ -114,6 +123,9 @@ OPTIMIZE = {
     "lsq_linear": (
         lambda m, a, tol: m.lsq_linear(a, [1.0, 2.0], (0, 0.6), method="trf", tol=tol).x,
         [(ROWS, 0.5), (ROWS, 1e-9), (ROWS * 2, 0.5)]),
+    "lsq_linear, bounds that no or every number meets": (
+        lambda m, y: m.lsq_linear(np.vander(POINTS[:5], 3), y, (-0.2, 0.2)),
+        [(np.arange(5.0),), (0.01 * np.ones(5),), (0.1 * POINTS[:5],), (np.arange(5.0),)]),
     "linprog, costs": (
         corner, [(COSTS,), (np.array([-3.0, -1.0]),), (START,), (-START,), (START * 0,)]),
     "linprog, rights": (
@@ -160,7 +172,7 @@ INTEGRATE = {
 
 
 quiet = pytest.mark.filterwarnings(
-    "ignore:.*(iterations|subdivisions|roundoff|extremum|optimality)",
+    "ignore:.*(iterations|subdivisions|roundoff|extremum|optimality|maxfev)",
     "ignore::scipy.optimize.OptimizeWarning",
 )
 test_optimizers = quiet(calls_as_scipy(optimize, scipy.optimize, OPTIMIZE, exact=True))

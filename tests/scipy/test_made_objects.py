@@ -36,141 +36,117 @@ SOLVE = factorized(MATRIX)
 EVALUATE = SURFACE.ev
 KNOTS = {"curve": CUBIC, "all": [CUBIC]}
 
-# The object; how it is called; on what.
-OBJECTS = {
-    "cubic spline": (CUBIC, lambda s, t: np.sum(s(t) + s(t, 1)) + s.integrate(0, t[1]), T),
-    "its derivative": (CUBIC, lambda s, t: np.sum(s.derivative()(t)), T),
-    "its antiderivative": (CUBIC, lambda s, t: np.sum(s.antiderivative()(t)), T),
+# The object, and how it is called, on numbers and on points.
+ON_NUMBERS = {
+    "cubic spline": (CUBIC, lambda s, t: np.sum(s(t) + s(t, 1)) + s.integrate(0, t[1])),
+    "its derivative": (CUBIC, lambda s, t: np.sum(s.derivative()(t))),
+    "its antiderivative": (CUBIC, lambda s, t: np.sum(s.antiderivative()(t))),
     "two columns": (
         interpolate.CubicSpline(X, np.stack([Y, X], 1)),
         lambda s, t: np.sum(s(t)[:, 0] * s(t)[:, 1]),
-        T,
     ),
     "periodic": (
         interpolate.CubicSpline(X, np.sin(X * 2 * np.pi / 3), bc_type="periodic"),
         lambda s, t: np.sum(s(t + 3.0)),
-        T,
     ),
-    "pchip": (interpolate.PchipInterpolator(X, Y), lambda s, t: np.sum(s(t)), T),
-    "akima": (interpolate.Akima1DInterpolator(X, Y), lambda s, t: np.sum(s(t)), T),
+    "pchip": (interpolate.PchipInterpolator(X, Y), lambda s, t: np.sum(s(t))),
+    "akima": (interpolate.Akima1DInterpolator(X, Y), lambda s, t: np.sum(s(t))),
     "polynomials": (
         interpolate.PPoly(np.ones((2, 3)), np.arange(4.0)),
         lambda s, t: np.sum(s(t) ** 2),
-        T,
     ),
-    "b-spline": (interpolate.make_interp_spline(X, Y), lambda s, t: np.sum(s(t) + s(t, 2)), T),
+    "b-spline": (interpolate.make_interp_spline(X, Y), lambda s, t: np.sum(s(t) + s(t, 2))),
     "fitpack": (
         interpolate.UnivariateSpline(X, Y, s=0.01),
         lambda s, t: np.sum(s(t) + s(t, 1)) + s.integral(t[0], t[1]),
-        T,
     ),
     "fitpack, constant outside": (
         interpolate.UnivariateSpline(X, Y, s=0, ext="const"),
         lambda s, t: np.sum(s(2 * t)),
-        T,
     ),
-    "interpolating": (
-        interpolate.InterpolatedUnivariateSpline(X, Y),
-        lambda s, t: np.sum(s(t, 1)),
-        T,
-    ),
+    "interpolating": (interpolate.InterpolatedUnivariateSpline(X, Y), lambda s, t: np.sum(s(t, 1))),
     **{
         f"interp1d {kind}": (
             interpolate.interp1d(X, np.stack([Y, X]), kind=kind, fill_value="extrapolate"),
             lambda s, t: np.sum(s(2 * t) * t),
-            T,
         )
         for kind in ("linear", "quadratic", "cubic", "nearest", "previous", "zero")
     },
     "interp1d, filled": (
         interpolate.interp1d(X, Y, bounds_error=False, fill_value=(0.0, 2.0)),
         lambda s, t: np.sum(s(2 * t) * t),
-        T,
     ),
+    "rotation": (
+        Rotation.from_euler("xyz", [0.1, 0.2, 0.3]),
+        lambda r, t: np.sum((r * Rotation.from_rotvec(t)).apply(t) * X[:3]),
+    ),
+    "rotations": (
+        Slerp([0, 1, 2], Rotation.from_euler("x", [[0.1], [0.5], [0.7]])),
+        lambda r, t: np.sum(r(t).as_rotvec() ** 2),
+    ),
+    "Dirichlet": (stats.dirichlet([2.0, 3.0, 4.0]), lambda d, t: d.logpdf(t / np.sum(t))),
+    "density": (stats.gaussian_kde(VALUES), lambda d, t: np.sum(d(t) + d.logpdf(t))),
+    "factors": (splu(MATRIX), lambda a, t: np.sum(a.solve(t) ** 2 * a.solve(t, "T"))),
+    "solver": (None, lambda _, t: np.sum(SOLVE(t) ** 2)),
+    "operator": (OPERATOR, lambda a, t: np.sum(a.matvec(t) ** 2) + np.sum((a @ t) ** 3)),
+    "operator of functions": (
+        LinearOperator((3, 3), matvec=lambda x: MATRIX @ x, rmatvec=lambda x: MATRIX.T @ x),
+        lambda a, t: np.sum((a @ t) * (a.rmatvec(t))),
+    ),
+    "polynomial": (
+        Polynomial([1.0, 2.0, 3.0]),
+        lambda q, t: np.sum(q(t) + q.deriv()(t) + (q * q)(t)),
+    ),
+    "Chebyshev": (Chebyshev([1.0, 2.0, 3.0], domain=[0, 3]), lambda q, t: np.sum(q(t))),
+    "in containers": (None, lambda _, t: np.sum(KNOTS["curve"](t) + KNOTS["all"][0](t))),
+}
+ON_POINTS = {
     "grid": (
         interpolate.RegularGridInterpolator((X, X), np.outer(Y, Y)),
         lambda s, p: np.sum(s(p)),
-        P,
     ),
-    "surface": (SURFACE, lambda s, p: np.sum(s.ev(p[:, 0], p[:, 1], dx=1)), P),
-    "surface on a grid": (SURFACE, lambda s, p: np.sum(s(p[0], X[:2]) ** 2), P),
+    "surface": (SURFACE, lambda s, p: np.sum(s.ev(p[:, 0], p[:, 1], dx=1))),
+    "surface on a grid": (SURFACE, lambda s, p: np.sum(s(p[0], X[:2]) ** 2)),
     "smooth surface": (
         interpolate.SmoothBivariateSpline(*POINTS.T, VALUES, kx=1, ky=1),
         lambda s, p: np.sum(s(p[:, 0], p[:, 1], grid=False)),
-        P,
     ),
     "triangles": (
         interpolate.LinearNDInterpolator(POINTS, VALUES),
         lambda s, p: np.sum(s(p) + s(p[:, 0], p[:, 1])),
-        P,
     ),
     "nearest": (
         interpolate.NearestNDInterpolator(POINTS, VALUES),
         lambda s, p: np.sum(s(p) * p[:, 0]),
-        P,
     ),
-    "radial": (interpolate.RBFInterpolator(POINTS, VALUES), lambda s, p: np.sum(s(p)), P),
+    "radial": (interpolate.RBFInterpolator(POINTS, VALUES), lambda s, p: np.sum(s(p))),
     "radial, gaussian": (
         interpolate.RBFInterpolator(
             POINTS, np.stack([VALUES, VALUES], 1), kernel="gaussian", epsilon=2
         ),
         lambda s, p: np.sum(s(p)),
-        P,
     ),
     "tree": (
         spatial.KDTree(POINTS),
         lambda s, p: np.sum(s.query(p)[0] + np.sum(s.query(p, k=3)[0], 1)),
-        P,
     ),
     "tree of C": (
         spatial.cKDTree(POINTS),
         lambda s, p: np.sum((p - POINTS[s.query(p)[1]]) ** 2) + s.query(p[0])[0],
-        P,
     ),
     "triangulation": (
         spatial.Delaunay(POINTS),
         lambda s, p: np.sum(p * (s.find_simplex(p)[:, None] >= 0)),
-        P,
-    ),
-    "rotation": (
-        Rotation.from_euler("xyz", [0.1, 0.2, 0.3]),
-        lambda r, t: np.sum((r * Rotation.from_rotvec(t)).apply(t) * X[:3]),
-        T,
-    ),
-    "rotations": (
-        Slerp([0, 1, 2], Rotation.from_euler("x", [[0.1], [0.5], [0.7]])),
-        lambda r, t: np.sum(r(t).as_rotvec() ** 2),
-        T,
     ),
     "normal": (
         stats.multivariate_normal([0, 0], COVARIANCE),
         lambda d, p: np.sum(d.logpdf(p)) * d.mean.sum() + np.sum(d.pdf(p)),
-        P,
     ),
-    "t": (stats.multivariate_t([0, 0], COVARIANCE, 3), lambda d, p: np.sum(d.logpdf(p)), P),
-    "Dirichlet": (stats.dirichlet([2.0, 3.0, 4.0]), lambda d, t: d.logpdf(t / np.sum(t)), T),
-    "density": (stats.gaussian_kde(VALUES), lambda d, t: np.sum(d(t) + d.logpdf(t)), T),
-    "factors": (splu(MATRIX), lambda a, t: np.sum(a.solve(t) ** 2 * a.solve(t, "T")), T),
-    "solver": (None, lambda _, t: np.sum(SOLVE(t) ** 2), T),
-    "method": (None, lambda _, p: np.sum(EVALUATE(p[:, 0], p[:, 1])), P),
-    "operator": (OPERATOR, lambda a, t: np.sum(a.matvec(t) ** 2) + np.sum((a @ t) ** 3), T),
-    "operator of functions": (
-        LinearOperator((3, 3), matvec=lambda x: MATRIX @ x, rmatvec=lambda x: MATRIX.T @ x),
-        lambda a, t: np.sum((a @ t) * (a.rmatvec(t))),
-        T,
-    ),
-    "polynomial": (
-        Polynomial([1.0, 2.0, 3.0]),
-        lambda q, t: np.sum(q(t) + q.deriv()(t) + (q * q)(t)),
-        T,
-    ),
-    "Chebyshev": (Chebyshev([1.0, 2.0, 3.0], domain=[0, 3]), lambda q, t: np.sum(q(t)), T),
-    "in containers": (
-        None,
-        lambda _, t: np.sum(KNOTS["curve"](t) + KNOTS["all"][0](t)),
-        T,
-    ),
+    "t": (stats.multivariate_t([0, 0], COVARIANCE, 3), lambda d, p: np.sum(d.logpdf(p))),
+    "method": (None, lambda _, p: np.sum(EVALUATE(p[:, 0], p[:, 1]))),
 }
+OBJECTS = {name: (*row, T) for name, row in ON_NUMBERS.items()}
+OBJECTS |= {name: (*row, P) for name, row in ON_POINTS.items()}
 
 
 def can_be_pickled(x):

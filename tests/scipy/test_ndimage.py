@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 import scipy.ndimage
-from scipy_cases import against_scipy, refused
+from scipy_cases import against_scipy
+from tables import refused
 
 from tracker import UnsupportedError, data, gradient, jit, param
 from tracker.scipy import ndimage

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import scipy.constants
 import scipy.fft
-from scipy_cases import against_scipy, refused
+from scipy_cases import against_scipy
+from tables import refused
 
 from tracker import UnsupportedError, data, jit, param
 from tracker.scipy import fft

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 import scipy.special as own
-from scipy_cases import VERSION, refused
+from scipy_cases import VERSION
+from tables import refused
 
 import tracker
 from tracker import UnsupportedError, data, gradient, jit, param

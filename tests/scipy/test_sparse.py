@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from exact_derivatives import check_exact
-from scipy_cases import refused
+from tables import refused
 
 import tracker
 from tracker import UnsupportedError, data, gradient, jit, param

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.spatial
 import scipy.spatial.transform
-from scipy_cases import against_scipy, refused
+from scipy_cases import against_scipy
+from tables import refused
 
 from tracker import UnsupportedError, data, gradient, jit, param
 from tracker.scipy import spatial

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 import scipy.sparse.linalg
-from scipy_cases import against_scipy, refused, since
+from scipy_cases import against_scipy, since
+from tables import refused
 
 import tracker
 from tracker import (

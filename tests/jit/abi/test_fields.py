@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from jit_programs import assert_same
+from equality import assert_same
 
 from tracker import jit
 

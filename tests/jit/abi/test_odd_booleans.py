@@ -1,7 +1,7 @@
 """Booleans whose bytes are neither 0 nor 1 (`int8s.view(bool)`) are true, as they are to NumPy."""
 
 import numpy as np
-from jit_programs import assert_same
+from equality import assert_same
 from pairwise import crossed
 
 import tracker as tr

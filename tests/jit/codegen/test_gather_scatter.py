@@ -4,9 +4,10 @@ import re
 
 import numpy as np
 import pytest
+from compiled import agree
+from equality import assert_same
 from hypothesis import given
 from hypothesis import strategies as st
-from jit_programs import assert_same
 
 import tracker as tr
 from tracker import gradient, jit
@@ -85,9 +86,7 @@ def test_any_index(reading):
         return y
 
     for function in (f, writes):
-        compiled = jit(function)
-        for _ in range(2):
-            assert_same(compiled(x, *arrays), function(x, *arrays))
+        compiled = agree(function, x, *arrays)
         assert is_native(compiled, x, *arrays)
     slopes = jit(lambda x, *given_: gradient(loss, x, *given_)[0])
     written = jit(lambda x: gradient(lambda x: np.sum(np.sin(writes(x, *arrays))), x)[0])
@@ -178,22 +177,15 @@ def test_the_last_of_several_writes_wins():
 
     rng = np.random.default_rng(0)
     x, v, i = rng.normal(size=100), rng.normal(size=500), rng.integers(-100, 100, 500)
-    compiled = jit(f)
-    for _ in range(2):
-        assert_same(compiled(x, v, i), f(x, v, i))
-    loss = jit(lambda *a: tr.gradient(lambda x, v, i: np.sum(f(x, v, i) ** 2), *a)[:2])
-    for _ in range(2):
-        want = tr.gradient(lambda x, v, i: np.sum(f(x, v, i) ** 2), x, v, i)[:2]
-        assert_same(loss(x, v, i), want)
+    compiled = agree(f, x, v, i)
+    agree(lambda *a: tr.gradient(lambda x, v, i: np.sum(f(x, v, i) ** 2), *a)[:2], x, v, i)
     assert is_native(compiled, x, v, i)
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.uint64])
 def test_narrow_and_unsigned_indices(kind):
-    f = jit(lambda x, i: x[i])
     x, i = np.arange(300.0), np.array([3, 100, 7], kind)
-    for _ in range(2):
-        assert_same(f(x, i), x[i])
+    f = agree(lambda x, i: x[i], x, i)
     assert is_native(f, x, i)
 
 
@@ -204,10 +196,8 @@ def test_a_mask_of_several_axes_and_of_rows():
         return np.sum(x[x > 0.0]) + np.sum(y[x[:, 0] > 0.0])
 
     x = np.random.default_rng(0).normal(size=(30, 4))
-    compiled, slopes = jit(f), jit(lambda x: gradient(f, x)[0])
-    for _ in range(2):
-        assert_same(compiled(x), f(x))
-        assert_same(slopes(x), gradient(f, x)[0])
+    compiled = agree(f, x)
+    slopes = agree(lambda x: gradient(f, x)[0], x)
     assert is_native(compiled, x)
     assert is_native(slopes, x)
 
@@ -218,11 +208,9 @@ def test_computed_positions_are_used_as_indices():
         (few,) = np.where(x[:, 0] > 0.0)
         return np.sum(x[rows, columns]) + np.sum(x[few] * x[np.flatnonzero(x[:, 1] < 0.0)][:1])
 
-    compiled, slopes = jit(f), jit(lambda x: gradient(f, x)[0])
     x = np.random.default_rng(0).normal(size=(30, 4))
-    for given_ in (x, x, x[::-1].copy(), x[:, [0, 1, 3, 2]].copy()):
-        assert_same(compiled(given_), f(given_))
-        assert_same(slopes(given_), gradient(f, given_)[0])
+    compiled = agree(f, x, others=[(x[::-1].copy(),), (x[:, [0, 1, 3, 2]].copy(),)])
+    agree(lambda x: gradient(f, x)[0], x, others=[(x[::-1].copy(),), (x[:, [0, 1, 3, 2]].copy(),)])
     assert compiled.cache_info().traces == 1
     assert is_native(compiled, x)
 
@@ -259,18 +247,14 @@ def test_a_slice_by_a_traced_integer_is_a_view(n):
     def loss(x, i):
         return sum(np.sum(np.sin(part)) for part in f(x, i))
 
-    compiled, slopes = jit(f), jit(lambda x, i: gradient(loss, x, i)[0])
     x = np.random.default_rng(0).normal(size=(n, 3))
-    for i in (1, 1, -1, n - 2, 0):
-        assert_same(compiled(x, i), f(x, i))
-        assert_same(slopes(x, i), gradient(loss, x, i)[0])
+    compiled = agree(f, x, 1, others=[(x, -1), (x, n - 2), (x, 0)])
+    agree(lambda x, i: gradient(loss, x, i)[0], x, 1, others=[(x, -1), (x, n - 2), (x, 0)])
     assert compiled.cache_info().traces == 1
 
 
 def test_a_flag_as_an_index_is_a_guard():
-    f = jit(lambda x: x[x[0] > 0.0])
-    for x in (np.ones(3), -np.ones(3), np.ones(3)):
-        assert_same(f(x), x[x[0] > 0.0])
+    agree(lambda x: x[x[0] > 0.0], np.ones(3), others=[(-np.ones(3),), (np.ones(3),)])
 
 
 def test_a_gathered_value_is_stored_before_the_next_gather():
@@ -283,9 +267,7 @@ def test_a_gathered_value_is_stored_before_the_next_gather():
 
     rng = np.random.default_rng(0)
     x, i = rng.normal(size=50_000), rng.permutation(50_000)
-    fast = jit(f)
-    for _ in range(3):
-        np.testing.assert_allclose(fast(x, i), f(x, i), rtol=1e-13, atol=1e-13)
+    fast = agree(f, x, i, tolerance=1e-13)
     loops = re.findall(r"kernel over 50000, level \d+: \d+ fused \(([^)]*)\)", fast.explain(x, i))
     assert sum(loop.count("taken") for loop in loops) == 4
     assert len([loop for loop in loops if "taken" in loop]) == 4

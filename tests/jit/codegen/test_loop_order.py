@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from compiled import agree
 from pairwise import crossed
 
 import tracker
@@ -81,9 +82,7 @@ def test_a_row_of_eight_is_a_vector(dtype):
         return np.where(x > y, x * b, -y)
 
     x, y, b = (RNG.normal(size=shape).astype(dtype) for shape in [(5000, 8), (5000, 8), (8,)])
-    fast = tracker.jit(f)
-    for _ in range(2):
-        np.testing.assert_array_equal(fast(x, y, b), f(x, y, b))
+    fast = agree(f, x, y, b, tolerance=0)
     text = fast.llvm(x, y, b)
     assert text.count("= fmul") <= 2 and "gather" not in text
 
@@ -96,10 +95,7 @@ def test_short_rows_reduced_over_every_axis(n, dtype):
         return np.max(y, axis=(1, 2)), np.sum(y, axis=(0, 1, 2)), np.sum(y, axis=3), y + np.real(b)
 
     x, b = ((9 * RNG.normal(size=shape)).astype(dtype) for shape in [(6000, n), (n,)])
-    fast = tracker.jit(f)
-    for _ in range(2):
-        for got, want in zip(fast(x, b), f(x, b), strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-4)
+    agree(f, x, b, tolerance=1e-4)
 
 
 def quadratic(lower, x):
@@ -108,9 +104,7 @@ def quadratic(lower, x):
 
 def test_gradients_through_kernels_of_another_order():
     lower, x = RNG.normal(size=(5, 8, 8)), RNG.normal(size=(900, 8))
-    fast = tracker.jit(lambda *a: tracker.gradient(quadratic, *a))
-    for got, want in zip(fast(lower, x), tracker.gradient(quadratic, lower, x), strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-9)
+    fast = agree(lambda *a: tracker.gradient(quadratic, *a), lower, x, tolerance=1e-9)
     fast(lower, x)
 
 
@@ -157,9 +151,7 @@ def test_reductions_that_keep_a_middle_axis(name, shape, dtype):
 def test_extremes_of_rows_with_nans(last):
     x = np.random.default_rng(0).normal(size=(5, 6, last))
     x[2, 3, last // 2], x[1, 1, 0] = np.nan, np.inf
-    fast = tracker.jit(lambda x: np.max(x, axis=(0, 2)))
-    for _ in range(2):
-        np.testing.assert_array_equal(fast(x), np.max(x, axis=(0, 2)))
+    agree(lambda x: np.max(x, axis=(0, 2)), x, tolerance=0)
 
 
 def test_kept_axes_are_outermost_for_long_rows():

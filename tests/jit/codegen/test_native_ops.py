@@ -10,7 +10,8 @@ import warnings
 
 import numpy as np
 import pytest
-from jit_programs import assert_same
+from compiled import assert_native
+from equality import assert_same
 from pairwise import DEEP
 
 from tracker import jit, pullback
@@ -101,12 +102,6 @@ def cases():
                 for some in [[s] for s in samples] if DEEP else together:
                     texts = f": {some[0]}" if DEEP else ""
                     yield pytest.param(row.op, some, id=f"{row.op.name}{texts}")
-
-
-def assert_native(compiled, *arguments):
-    """No host call."""
-    lines = compiled.explain(*arguments).splitlines()
-    assert not [line for line in lines if line.strip().startswith("host:")]
 
 
 def differentiable(op, sample):

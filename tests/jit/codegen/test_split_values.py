@@ -5,6 +5,7 @@
 
 import numpy as np
 import pytest
+from compiled import agree
 
 import tracker
 from tracker.control.python_loops import iterator
@@ -60,10 +61,7 @@ def _later(a, x):
 @pytest.mark.parametrize("dtype", ["f8", "f4", "c16"])
 def test_loops_up_to_a_number(f, dtype):
     a, x = _matrix().astype(dtype), np.linspace(0.5, 1.5, N).astype(dtype)
-    compiled = tracker.jit(f)
-    for _ in range(2):
-        want, have = f(a.copy(), x.copy()), compiled(a.copy(), x.copy())
-        np.testing.assert_allclose(have, want, rtol=1e-4 if dtype == "f4" else 1e-12)
+    agree(f, a.copy(), x.copy(), tolerance=1e-4 if dtype == "f4" else 1e-12)
 
 
 @pytest.mark.parametrize("f", [_dots, _kept, _added, _two_axes, _later])
@@ -73,7 +71,4 @@ def test_gradients_up_to_a_number(f):
     def slopes(a, x):
         return tracker.gradient(lambda a, x: np.sum(f(a + 0.0, x + 0.0) ** 2), a, x)
 
-    compiled = tracker.jit(slopes)
-    for _ in range(2):
-        for have, want in zip(compiled(a, x), slopes(a, x), strict=True):
-            np.testing.assert_allclose(have, want, rtol=1e-10, atol=1e-12)
+    agree(slopes, a, x)

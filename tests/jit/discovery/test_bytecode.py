@@ -20,7 +20,8 @@ import weakref
 import few_names
 import numpy as np
 import pytest
-from jit_programs import assert_same
+from compiled import calls_agree
+from equality import assert_same
 
 from tracker import gradient, jit
 from tracker.jit.discovery.bytecode import instructions, referenced_names
@@ -68,17 +69,28 @@ class _Settings:
     n: int = 3
 
 
+class _Answering:
+    gain = 1.0
+
+    def __init__(self):
+        self.b = 1.0
+
+    def __getattr__(self, name):
+        if name == "virtual":
+            return 7.0 * self.b
+        raise AttributeError(name)
+
+    def named(self, name):
+        return getattr(self, name)
+
+
 def _rebinds(*values):
     """Changes of the global `factor`."""
     return [lambda s, v=v: globals().update(factor=v) for v in values]
 
 
-def _sets(*values):
-    return [lambda s, v=v: setattr(s, "v", v) for v in values]
-
-
-def _puts_factor(*values):
-    return [lambda s, v=v: setattr(s, "factor", v) for v in values]
+def _sets(*values, name="v"):
+    return [lambda s, v=v: setattr(s, name, v) for v in values]
 
 
 def _puts(key, *values):
@@ -105,6 +117,12 @@ def _replaced(x):
     return x * 2.0
 
 
+def _with_code_made_by_exec():
+    space = {}
+    exec("def scaled(self, x): return x * self.v", space)
+    return _Held(v=2.0, scaled=space["scaled"])
+
+
 def _by_default(x, s):
     return x * inspect.signature(_defaulting).parameters["k"].default
 
@@ -113,7 +131,7 @@ def _by_default(x, s):
 READS = {
     "globals()[]": (lambda: 0, lambda x, s: x * globals()["factor"], _rebinds(3.0, 2.0)),
     "globals().get": (lambda: 0, lambda x, s: x * globals().get("factor"), _rebinds(3.0, 2.0)),
-    "globals()[name]": (lambda: few_names, few_names.by_name, _puts_factor(3.0, 2.0)),
+    "globals()[name]": (lambda: few_names, few_names.by_name, _sets(3.0, 2.0, name="factor")),
     "vars(module)": (lambda: 0, lambda x, s: x * vars(HERE)["factor"], _rebinds(3.0)),
     "module.__dict__": (lambda: 0, lambda x, s: x * HERE.__dict__["factor"], _rebinds(3.0)),
     "getattr of a module": (lambda: 0, lambda x, s: x * getattr(HERE, "factor"), _rebinds(3.0)),  # noqa: B009
@@ -127,8 +145,8 @@ READS = {
         _rebinds(3.0),
     ),
     "eval": (lambda: 0, lambda x, s: x * eval("factor + 1"), _rebinds(3.0)),
-    "eval of text": (lambda: few_names, few_names.evaluated, _puts_factor(3.0)),
-    "exec": (lambda: few_names, few_names.executed, _puts_factor(3.0)),
+    "eval of text": (lambda: few_names, few_names.evaluated, _sets(3.0, name="factor")),
+    "exec": (lambda: few_names, few_names.executed, _sets(3.0, name="factor")),
     "getattr": (lambda: _Held(v=2.0), lambda x, s: x * getattr(s, "v"), _sets(3.0)),  # noqa: B009
     "getattr, default": (_Held, lambda x, s: x * getattr(s, "v", 7.0), _sets(3.0, 4.0)),
     "getattr in a loop": (
@@ -139,7 +157,7 @@ READS = {
     "getattr by made-up names": (
         lambda: _Held(v1=2.0),
         lambda x, s: x * getattr(s, f"v{1}"),
-        [lambda s: setattr(s, "v1", 3.0)],
+        _sets(3.0, name="v1"),
     ),
     "hasattr": (
         _Held,
@@ -149,7 +167,7 @@ READS = {
     "vars": (
         lambda: _Held(v=2.0),
         lambda x, s: x * sum(vars(s).values()),
-        [*_sets(3.0), lambda s: setattr(s, "new", 3.0)],
+        [*_sets(3.0), *_sets(3.0, name="new")],
     ),
     "__dict__": (lambda: _Held(v=2.0), lambda x, s: x * s.__dict__["v"], _sets(3.0)),
     "an array in __dict__": (
@@ -160,7 +178,7 @@ READS = {
     "dir": (
         lambda: _Held(v=2.0),
         lambda x, s: x * len([n for n in dir(s) if not n.startswith("_")]),
-        [lambda s: setattr(s, "new", 3.0)],
+        _sets(3.0, name="new"),
     ),
     "asdict": (_Settings, lambda x, s: x * dataclasses.asdict(s)["v"], _sets(3.0)),
     "attrgetter": (
@@ -241,7 +259,7 @@ READS = {
     "ctypes number": (
         lambda: ctypes.c_double(2.0),
         lambda x, s: x * s.value,
-        [lambda s: setattr(s, "value", 3.0)],
+        _sets(3.0, name="value"),
     ),
     "ctypes array": (
         lambda: (ctypes.c_double * 3)(1.0, 2.0, 3.0),
@@ -315,6 +333,17 @@ READS = {
         _by_default,
         [lambda s: setattr(_defaulting, "__defaults__", (3.0,))],
     ),
+    "a counter": (
+        lambda: collections.Counter("aab"),
+        lambda x, s: x * s["a"],
+        [lambda s: s.update("a")],
+    ),
+    "an attribute in front of what __getattr__ answers": (
+        _Answering,
+        lambda x, s: x * s.virtual + s.named("gain"),
+        [*_sets(3.0, name="b"), *_sets(4.0, name="virtual"), *_sets(5.0, name="gain")],
+    ),
+    "code made by exec": (_with_code_made_by_exec, lambda x, s: s.scaled(s, x), _sets(3.0)),
 }
 
 
@@ -333,11 +362,6 @@ def restored(monkeypatch):
     _defaulting.__defaults__, _defaulting.__kwdefaults__ = given, named
 
 
-def _agree(fast, plain, times=3):
-    for _ in range(times):
-        np.testing.assert_array_equal(fast(X), plain(X))
-
-
 @pytest.mark.parametrize("name", READS)
 def test_what_is_read_by_text_is_seen(name, restored):
     make, compute, changes = READS[name]
@@ -347,10 +371,10 @@ def test_what_is_read_by_text_is_seen(name, restored):
         return compute(x, s)
 
     fast = jit(plain)
-    _agree(fast, plain)
+    calls_agree(fast, plain, X)
     for change in changes:
         change(s)
-        _agree(fast, plain)
+        calls_agree(fast, plain, X)
     assert fast.cache_info().eager == 0
     assert fast.cache_info().traces <= len(changes) + 1
 
@@ -359,35 +383,35 @@ def test_code_and_defaults_that_are_replaced(restored):
     """Reloading a module in place replaces them."""
     for fast, plain in ((jit(_replaced), _replaced), (jit(lambda x: _replaced(x) + 1), None)):
         plain = plain or (lambda x: _replaced(x) + 1)
-        _agree(fast, plain)
+        calls_agree(fast, plain, X)
         kept, _replaced.__code__ = _replaced.__code__, (lambda x: x * 3.0).__code__
-        _agree(fast, plain)
+        calls_agree(fast, plain, X)
         _replaced.__code__ = kept
-        _agree(fast, plain)
+        calls_agree(fast, plain, X)
         assert fast.cache_info().traces == 2
     fast = jit(_defaulting)
-    _agree(fast, _defaulting)
+    calls_agree(fast, _defaulting, X)
     _defaulting.__defaults__ = (5.0,)
-    _agree(fast, _defaulting)
+    calls_agree(fast, _defaulting, X)
     _defaulting.__kwdefaults__ = {"n": 7.0}
-    _agree(fast, _defaulting)
+    calls_agree(fast, _defaulting, X)
 
 
 def test_a_context_variable_has_a_value_in_each_context():
     v = contextvars.ContextVar("v", default=2.0)
     fast = jit(lambda x: x * v.get())
-    _agree(fast, lambda x: x * 2.0)
+    calls_agree(fast, lambda x: x * 2.0, X)
 
     def inside():
         v.set(5.0)
-        _agree(fast, lambda x: x * 5.0)
+        calls_agree(fast, lambda x: x * 5.0, X)
 
     contextvars.copy_context().run(inside)
-    _agree(fast, lambda x: x * 2.0)
+    calls_agree(fast, lambda x: x * 2.0, X)
     thread = threading.Thread(target=inside)
     thread.start()
     thread.join()
-    _agree(fast, lambda x: x * 2.0)
+    calls_agree(fast, lambda x: x * 2.0, X)
 
 
 def test_text_of_what_no_derivative_follows_is_the_plain_one():
@@ -415,7 +439,7 @@ def test_what_only_looks_like_reflection_costs_nothing():
     }
     for k in range(5):
         s.seen = k
-        _agree(fast, lambda x: x * 2.0, 1)
+        calls_agree(fast, lambda x: x * 2.0, X, times=1)
     assert fast.cache_info().traces == 1
 
 
@@ -462,56 +486,6 @@ def test_keys_in_text():
     assert referenced_names((lambda n: os.getenv(n)).__code__).reads_any_environment_key
     assert not referenced_names((lambda: globals()["A"]).__code__).reads_any_global
     assert referenced_names((lambda n: globals()[n]).__code__).reads_any_global
-
-
-def test_objects_of_the_library_that_hold_others():
-    counted = collections.Counter("aab")
-    fast = jit(lambda x: x * counted["a"])
-    _agree(fast, lambda x: x * 2)
-    counted.update("a")
-    _agree(fast, lambda x: x * 3)
-
-
-class _Answering:
-    gain = 1.0
-
-    def __init__(self):
-        self.b = 1.0
-
-    def __getattr__(self, name):
-        if name == "virtual":
-            return 7.0 * self.b
-        raise AttributeError(name)
-
-    def named(self, name):
-        return getattr(self, name)
-
-
-def test_an_attribute_in_front_of_what_getattr_answers():
-    s = _Answering()
-
-    def plain(x):
-        return x * s.virtual + s.named("gain")
-
-    fast = jit(plain)
-    _agree(fast, plain)
-    for name, value in (("b", 3.0), ("virtual", 4.0), ("gain", 5.0)):
-        setattr(s, name, value)
-        _agree(fast, plain)
-
-
-def test_code_made_by_exec_is_the_users():
-    space = {}
-    exec("def scaled(self, x): return x * self.v", space)
-    holder = _Held(v=2.0, scaled=space["scaled"])
-
-    def plain(x):
-        return holder.scaled(holder, x)
-
-    fast = jit(plain)
-    _agree(fast, plain)
-    holder.v = 3.0
-    _agree(fast, plain)
 
 
 # Attributes named like reflection functions: `ray.dir` --------------------------------------------

@@ -8,8 +8,9 @@ import weakref
 
 import numpy as np
 import pytest
-from captured import Model, same
-from jit_programs import assert_same
+from captured import Model
+from compiled import calls_agree
+from equality import assert_same
 
 import tracker as tr
 from tracker import gradient, jit
@@ -52,7 +53,7 @@ def test_attributes_of_objects(how, monkeypatch):
         "argument": lambda: functools.partial(jit(lambda m, x: m.plain(x)), m),
     }[how]()
     for _ in _changes(m):
-        same(f, m.plain, x)
+        calls_agree(f, m.plain, x)
     assert type(m.w) is np.ndarray and all(type(v) is np.ndarray for v in m.layers)
 
 
@@ -85,7 +86,7 @@ def test_slots_frozen_dataclasses_and_modules():
         lambda: setattr(m, "table", np.zeros(3)),
     ):
         change()
-        same(g, f, x)
+        calls_agree(g, f, x)
 
 
 class Named:
@@ -125,9 +126,9 @@ def test_objects_without_attributes_that_answer_to_every_name():
         return x * proxy.k * items.a
 
     g, x = jit(f), np.arange(3.0)
-    same(g, f, x)
+    calls_agree(g, f, x)
     proxy.k, items.a = 3.0, 5.0
-    same(g, f, x)
+    calls_agree(g, f, x)
     h = jit(counted)
     assert [float(h(x)[1]) for _ in range(3)] == [40.0, 100.0, 240.0]
     assert proxy.k == 6.0 and items == {"a": 40.0}
@@ -152,11 +153,11 @@ def test_long_lists_of_numbers():
         return x * table[700] + keyed[3]
 
     g = jit(f)
-    same(g, f, 2.0)
+    calls_agree(g, f, 2.0)
     table[700] = -1.0
-    same(g, f, 2.0)
+    calls_agree(g, f, 2.0)
     keyed[3] = 8
-    same(g, f, 2.0)
+    calls_agree(g, f, 2.0)
 
 
 def test_large_lists_of_lists():
@@ -170,7 +171,7 @@ def test_large_lists_of_lists():
         return x * layers["a"][7][1] if layers["b"]["c"][0] else x
 
     g = jit(f)
-    same(g, f, 2.0)
+    calls_agree(g, f, 2.0)
     assert g.llvm(2.0).count("\n") < 600
     changes = [
         lambda: steps.__setitem__(1, (1, -2.0, ("name", 1))),
@@ -184,10 +185,10 @@ def test_large_lists_of_lists():
     ]
     for traces, change in enumerate(changes, 2):
         change()
-        same(g, f, 2.0)
+        calls_agree(g, f, 2.0)
         assert g.cache_info().traces == min(traces, 9)
     steps[1] = tuple(steps[1])
-    same(g, f, 2.0)
+    calls_agree(g, f, 2.0)
     assert g.cache_info().traces == len(changes) + 1
 
 
@@ -198,9 +199,9 @@ def test_lists_of_lists_with_arrays_are_flattened():
         return x * table[2][0] + table[3][1]
 
     g = jit(f, max_traces=20)
-    same(g, f, np.ones(3))
+    calls_agree(g, f, np.ones(3))
     table[3][1][0] = 7.0
-    same(g, f, np.ones(3))
+    calls_agree(g, f, np.ones(3))
 
 
 def test_a_long_chain_of_objects_is_looked_at_once(monkeypatch):

@@ -8,17 +8,15 @@ import warnings
 
 import numpy as np
 import pytest
-from captured import Model, same
-from concurrently import at_once
-from jit_programs import assert_same
+from captured import Model
+from compiled import agree, calls_agree
+from equality import assert_same
 from side_by_side import each, program
-from test_parity import agree
 
 import tracker as tr
 from tracker import gradient, jit
 from tracker.jit.discovery.discovery import find_captured_state
 from tracker.jit.guards.source import FunctionSource, NamespaceSource
-from tracker.tape.tracked import Tracked
 
 A = np.linspace(-1.0, 2.0, 40)
 scale, weights, offsets, chosen = 2.0, np.ones(3), {"a": np.zeros(3), "b": [1.0, 2.0]}, np.sin
@@ -50,9 +48,9 @@ def test_globals_that_are_rebound(globals_restored):
         {"offsets": {"a": 1.0, "b": (2.0,)}},
     ):
         globals().update(change)
-        same(f, _uses_globals, np.arange(3.0))
+        calls_agree(f, _uses_globals, np.arange(3.0))
     offsets["a"] = np.zeros(3)
-    same(f, _uses_globals, np.arange(3.0))
+    calls_agree(f, _uses_globals, np.arange(3.0))
 
 
 def test_arrays_rebound_at_each_call_need_one_trace(globals_restored):
@@ -72,17 +70,17 @@ def test_closure_variables_that_are_rebound():
 
     g = jit(f)
     x = np.arange(3.0)
-    same(g, f, x)
+    calls_agree(g, f, x)
     n = 3.0
-    same(g, f, x)
+    calls_agree(g, f, x)
     w = np.arange(3.0)
-    same(g, f, x)
+    calls_agree(g, f, x)
     function = np.cos
-    same(g, f, x)
+    calls_agree(g, f, x)
     n = np.float32(0.5)
-    same(g, f, x)
+    calls_agree(g, f, x)
     n = float("nan")
-    same(g, f, x)
+    calls_agree(g, f, x)
     n = -0.0
     assert np.signbit(jit(lambda x: x * n)(1.0))
 
@@ -232,8 +230,8 @@ def test_arrays_as_defaults_and_in_partials():
     for n in (1.0, 2.0, 3.0):
         c[:] = n
         k["b"][:] = -n
-        same(g, f, 2.0)
-        same(h, functools.partial(f, 2.0, extra=k))
+        calls_agree(g, f, 2.0)
+        calls_agree(h, functools.partial(f, 2.0, extra=k))
     assert f.__defaults__[0] is c
 
 
@@ -318,7 +316,7 @@ def test_modules_that_are_rebound():
     try:
         for module in (math, cmath, math):
             backend = module
-            same(f, _uses_a_module, x)
+            calls_agree(f, _uses_a_module, x)
     finally:
         del backend
     with pytest.raises(NameError):
@@ -331,21 +329,6 @@ def test_functions_made_in_a_loop():
     for _ in range(2):
         assert [f(2.0) for f in made] == [0.0, 2.0, 4.0, 6.0]
         assert [f(2.0) for f in late] == [6.0] * 4
-
-
-def test_threads_see_no_placeholder():
-    c = np.ones(40)
-    wrong = []
-
-    def work(k):
-        functions = [jit(lambda x: (2 * c) @ x), jit(lambda x: np.sum(c * x) * 2)]
-        for f in functions * 3:
-            y = f(A + k)
-            if isinstance(y, Tracked) or not np.isclose(y, 2 * np.sum(A + k)):
-                wrong.append(y)
-
-    at_once(*(functools.partial(work, k) for k in range(4)))
-    assert not wrong
 
 
 def test_functions_without_captures_look_at_their_code_only():

@@ -7,7 +7,6 @@ import collections
 import datetime
 import decimal
 import fractions
-import functools
 import itertools
 import pathlib
 import random
@@ -21,7 +20,6 @@ import pytest
 from side_by_side import program
 
 from tracker import CompileError, gradient, jit
-from tracker.jit.guards.constants import StructuralKey
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*runs in plain Python:RuntimeWarning")
 X = np.array([0.5, -1.0, 2.0])
@@ -226,17 +224,6 @@ def test_methods_as_arguments():
     np.testing.assert_allclose(gradient(f, _Model(1.0).energy, X)[1], 6 * X)
 
 
-def test_a_method_is_compared_by_its_object():
-    one, other = _Model(1.0), _Model(1.0)
-    known = StructuralKey(one.energy)
-    assert known.holds(one.energy)
-    assert not known.holds(other.energy)
-    assert known == StructuralKey(one.energy) != StructuralKey(other.energy)
-    assert not known.is_dead
-    del one
-    assert known.is_dead
-
-
 class _Record:
     def __init__(self, v):
         self.v = v
@@ -264,21 +251,6 @@ def test_strict_functions_refuse_iterators():
         fast(X)
     with pytest.raises(CompileError, match="iterator"):
         jit(lambda x, it: x * next(it), strict=True)(X, iter([1.0]))
-
-
-def test_an_iterator_argument_advances_at_each_call():
-    f, numbers = jit(lambda x, it: x * next(it)), iter([1.0, 2.0, 3.0])
-    assert [f(1.0, numbers) for _ in range(3)] == [1.0, 2.0, 3.0]
-    assert f.cache_info().signatures == 0
-
-
-def test_a_partial_of_a_method_is_followed():
-    model = _Model(2.0)
-    f = functools.partial(model.energy)
-    fast = jit(lambda x: f(x))
-    for w in (2.0, 3.0, 3.0):
-        model.w = w
-        assert fast(X) == pytest.approx(w * np.sum(X * X))
 
 
 # Classes that look attributes up themselves -------------------------------------------------------

@@ -8,7 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
-from jit_programs import assert_same
+from equality import assert_same
 
 from tracker import gradient, jit
 

@@ -7,16 +7,13 @@ import weakref
 
 import numpy as np
 import pytest
-from concurrently import at_once
-from jit_programs import assert_same
+from compiled import agree, gradients_agree
+from equality import assert_same
 from side_by_side import each, program
-from test_parity import agree, gradients_agree
 from unusual import read_only
 
 import tracker as tr
 from tracker import CompileError, UnsupportedError, gradient, jit
-from tracker.tape import observers
-from tracker.tape.tracer import current_tracer
 
 A = np.linspace(-1.0, 2.0, 40)
 
@@ -193,11 +190,6 @@ def test_recursion():
             assert_same(power(x, n), 1.0 if n == 0 else x**n * 1.0)
 
 
-def test_strict_functions_do_not_run_plainly():
-    with pytest.raises(CompileError, match="cannot be traced"):
-        jit(lambda x: float(x) * 2, strict=True)(2.0)
-
-
 @pytest.mark.filterwarnings("ignore:.*plain Python")
 def test_writes_that_other_arguments_see_where_a_function_cannot_be_traced():
     def f(x, y):
@@ -219,44 +211,6 @@ def test_writes_that_other_arguments_see_where_a_function_cannot_be_traced():
             assert_same(ours, plain)
     with pytest.raises(UnsupportedError, match="shares memory"):
         jit(derived)(*(2 * [np.arange(4.0)]))
-
-
-def test_exceptions_leave_no_state():
-    def f(x):
-        if x > 1:
-            raise KeyError("no")
-        return x
-
-    g = jit(f)
-    for _ in range(3):
-        with pytest.raises(KeyError):
-            g(2.0)
-        with pytest.raises(KeyError):
-            gradient(g, 2.0)
-        assert not observers.observers and current_tracer() is None
-    assert g(0.5) == 0.5
-
-
-def test_threads_call_one_function_at_once():
-    @jit
-    def f(x):
-        if x[0] > 0:
-            return np.sum(np.sin(x)) * 2
-        return np.sum(x)
-
-    rng = np.random.default_rng(0)
-    xs = [rng.normal(size=40 + k % 3) for k in range(30)]
-    wrong = []
-
-    def work():
-        for x in xs:
-            want = np.sum(np.sin(x)) * 2 if x[0] > 0 else np.sum(x)
-            if not np.isclose(f(x), want, rtol=1e-12):
-                wrong.append(x)
-
-    at_once(*[work] * 4)
-    assert not wrong
-    assert not observers.observers
 
 
 def test_functions_and_arguments_are_collectable():

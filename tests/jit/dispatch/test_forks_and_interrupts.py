@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 from concurrently import at_once
-from jit_programs import assert_same
+from equality import assert_same
 
 import tracker as tr
 from tracker import jit
@@ -111,25 +111,6 @@ def test_an_interrupt_ends_a_run_cleanly():
         timer.join()
         assert np.isclose(f(big), want, rtol=1e-12)
     assert threading.active_count() == threads
-
-
-def test_an_interrupt_while_tracing_leaves_no_placeholder():
-    c, stop = np.ones(3), [True]
-
-    def f(x):
-        y = 2 * c * x
-        if stop[0]:
-            raise KeyboardInterrupt
-        return y
-
-    g = jit(f)
-    for _ in range(2):
-        with pytest.raises(KeyboardInterrupt):
-            g(2.0)
-        assert current_tracer() is None and type(c) is np.ndarray
-    stop[0] = False
-    for _ in range(3):
-        assert_same(g(2.0), np.full(3, 4.0))
 
 
 @pytest.mark.parametrize("during", ["release_placeholder", "plain_data"])

@@ -5,13 +5,14 @@ import functools
 
 import numpy as np
 import pytest
-from equality import same
+from equality import assert_same
+from tables import functions_of
 
 import tracker
 from tracker import back, gradient, hessian, jacobian, jit, jvp, param, tree, value_and_grad, vmap
 from tracker.debug import nan_check
 
-same_numbers = functools.partial(same, rtol=1e-11)
+same_numbers = functools.partial(assert_same, tolerance=1e-11)
 X = np.linspace(0.3, 0.9, 4)
 
 
@@ -110,49 +111,38 @@ def test_other_derivatives(name):
         same_numbers(DERIVATIVES[name](fast, X), DERIVATIVES[name](steps, X))
 
 
-def _writes_argument(x):
-    y = steps(x)
-    x[0] = y[1]
-    return y
+class NotOne:
+    """Calls that are not one operation."""
+
+    def writes_its_argument(x):
+        y = steps(x)
+        x[0] = y[1]
+        return y
+
+    def returns_its_argument(x):
+        return x, steps(x)
+
+    def returns_a_view(x):
+        return x[1:], steps(x)
+
+    def integers(x):
+        y = steps(x)
+        return np.argmax(y), y
+
+    def what_does_not_depend(x):
+        return steps(X), steps(x)
 
 
-def _returns_argument(x):
-    return x, steps(x)
-
-
-def _view(x):
-    return x[1:], steps(x)
-
-
-def _integers(x):
-    y = steps(x)
-    return np.argmax(y), y
-
-
-def _independent(x):
-    return steps(X), steps(x)
-
-
-NOT_ONE = {
-    "writes": _writes_argument,
-    "its argument": _returns_argument,
-    "a view": _view,
-    "integers": _integers,
-    "what does not depend": _independent,
-}
-
-
-@pytest.mark.parametrize("name", NOT_ONE)
-def test_other_calls_do_what_the_plain_function_does(name):
-    f = NOT_ONE[name]
+@functions_of(NotOne)
+def test_other_calls_do_what_the_plain_function_does(f):
     fast = jit(f)
 
     def loss(g):
         def run(x):
             x = x * 1.0
             out = tree.leaves(g(x))
-            out[0] = out[0] + 0 if name == "integers" else out[0]
-            if name == "what does not depend":
+            out[0] = out[0] + 0 if f is NotOne.integers else out[0]
+            if f is NotOne.what_does_not_depend:
                 assert isinstance(float(np.sum(out[0])), float)
             return sum(np.sum(y * y) for y in out) + np.sum(x**3)
 

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from jit_programs import assert_same
+from equality import assert_same
 from side_by_side import each, program
 
 import tracker as tr

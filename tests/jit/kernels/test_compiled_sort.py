@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from jit_programs import assert_same
+from compiled import agree, assert_native
 from pairwise import crossed
-from test_native_ops import assert_native
 
 from tracker import gradient, jit
 from tracker.jit.pipeline import partition
@@ -36,11 +35,7 @@ def test_every_dtype(shape, last, kind):
         lambda x: np.argsort(x, axis=axis, kind="stable"),
         lambda x: np.sort(x, axis=axis, kind="stable"),
     ):
-        compiled = jit(f)
-        for _ in range(2):
-            np.testing.assert_array_equal(compiled(x), f(x))
-        assert compiled(x).dtype == f(x).dtype
-        assert_native(compiled, x)
+        agree(f, x, tolerance=0, native=True)
 
 
 @pytest.mark.parametrize("kind", ["f8", "f4", "i2", "u1", "c16"])
@@ -57,11 +52,7 @@ def test_unique_values_and_sets(kind):
         lambda x: np.isin(x, few, invert=True),
         lambda x: np.isin(x, many),
     ):
-        compiled = jit(f)
-        for _ in range(2):
-            np.testing.assert_array_equal(compiled(x), f(x))
-        assert compiled(x).dtype == f(x).dtype
-        assert_native(compiled, x)
+        agree(f, x, tolerance=0, native=True)
 
 
 @pytest.mark.parametrize("kind", [np.longdouble, np.clongdouble, "U8", "S4", "M8[D]"])
@@ -80,9 +71,7 @@ def test_unique_values_and_sets(kind):
 )
 def test_numpy_sorts_other_dtypes(f, kind):
     x = np.array([30, 10, 30, 5])
-    compiled = jit(lambda x: f(x.astype(kind)))
-    for _ in range(2):
-        np.testing.assert_array_equal(compiled(x), f(x.astype(kind)))
+    agree(lambda x: f(x.astype(kind)), x, tolerance=0)
 
 
 def test_numbers_of_many_magnitudes():
@@ -90,9 +79,7 @@ def test_numbers_of_many_magnitudes():
     x = rng.normal(size=5000) * 10.0 ** rng.integers(-300, 300, 5000)
     n = rng.integers(-(2**63), 2**63 - 1, 5000)
     for values in (x, n):
-        f = jit(lambda v: np.sort(v[::-1]))
-        for _ in range(2):
-            np.testing.assert_array_equal(f(values), np.sort(values))
+        agree(lambda v: np.sort(v[::-1]), values, tolerance=0)
 
 
 @pytest.mark.parametrize("shape", [(9,), (200,), (30, 7)])
@@ -104,12 +91,8 @@ def test_functions_of_sorted_arrays(shape):
         top = x[np.argsort(x, axis=None)[-3:] % len(x)]
         return np.sum(y * np.arange(y.size).reshape(y.shape)) + np.sum(top**2) + np.median(x)
 
-    compiled, slopes = jit(f), jit(lambda x: gradient(f, x)[0])
-    for given in (x, x, -x, x**3):
-        assert_same(compiled(given), f(given))
-        assert_same(slopes(given), gradient(f, given)[0])
-    assert_native(compiled, x)
-    assert_native(slopes, x)
+    for g in (f, lambda x: gradient(f, x)[0]):
+        agree(g, x, others=[(-x,), (x**3,)], native=True)
 
 
 def test_sorting_in_place():
@@ -120,9 +103,7 @@ def test_sorting_in_place():
         return y
 
     x = np.random.default_rng(0).normal(size=100)
-    compiled = jit(f)
-    for _ in range(2):
-        assert_same(compiled(x), f(x))
+    agree(f, x)
 
 
 @pytest.mark.parametrize("shape, axis", [((300,), 0), ((9, 40), 1), ((40, 9), 0)])

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from compiled import agree
 from pairwise import crossed
 
 from tracker import gradient, jit
@@ -33,11 +34,7 @@ def products(a, b, c, v):
 @pytest.mark.parametrize("kind", KINDS)
 def test_integers_and_bools(kind):
     args = whole(kind, 5, 7), whole(kind, 3, 7, 6), whole(kind, 4, 1, 5, 9), whole(kind, 7)
-    compiled = jit(products, strict=True)
-    for _ in range(2):
-        for found, want in zip(compiled(*args), products(*args), strict=True):
-            assert found.dtype == want.dtype
-            np.testing.assert_array_equal(found, want)
+    agree(products, *args, tolerance=0, strict=True)
 
 
 @pytest.mark.parametrize(
@@ -104,9 +101,14 @@ def test_convolutions(kind):
 def test_nans_stay_within_the_reach_of_a_convolution(m):
     a, v = np.cos(np.arange(40.0)), np.linspace(-1, 2, m)
     v[1], v[-1] = np.nan, np.inf
-    fast = jit(lambda a, v: np.convolve(a, v), strict=True)
-    for x, y in ((a, v), (v, a), (a, v[::-1])):
-        np.testing.assert_allclose(fast(x, y), np.convolve(x, y), rtol=1e-10)
+    agree(
+        lambda a, v: np.convolve(a, v),
+        a,
+        v,
+        others=[(v, a), (a, v[::-1])],
+        tolerance=1e-10,
+        strict=True,
+    )
 
 
 @pytest.mark.parametrize("m", [5, 30])
@@ -117,9 +119,7 @@ def test_the_gradient_of_a_convolution_takes_no_more_work(m, mode):
     def slopes(a, v):
         return gradient(lambda a, v: np.sum(np.convolve(a, v, mode) ** 2), a, v)
 
-    fast = jit(slopes, strict=True)
-    for found, want in zip(fast(a, v), slopes(a, v), strict=True):
-        np.testing.assert_allclose(found, want, rtol=1e-10)
+    fast = agree(slopes, a, v, tolerance=1e-10, strict=True)
     counts = re.findall(r"([0-9,]+) operations", fast.explain(a, v))
     assert 4 * m * a.size < sum(int(n.replace(",", "")) for n in counts) < 20 * m * a.size
 

@@ -6,10 +6,10 @@ import warnings
 
 import numpy as np
 import pytest
+from compiled import assert_native
 from hypothesis import given
 from hypothesis import strategies as st
 from test_compiled_sort import numbers
-from test_native_ops import assert_native
 
 from tracker import gradient, jit, param
 from tracker.jit.kernels import selection, sorting_networks

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from compiled import agree
 from test_compiled_sort import numbers
 
 from tracker import jit
@@ -19,28 +20,19 @@ def test_eight_lines_are_sorted():
         assert v == sorted(bits)
 
 
-@pytest.mark.parametrize("n", [2, 7, 8, 9, 16, 33, 100, 129])
+LENGTHS = [(19, n) for n in (2, 7, 8, 9, 16, 33, 100, 129)]
+ROWS = [(rows, n) for rows in (3, 4, 7, 8, 15, 16, 17) for n in (77, 80)]
+
+
+@pytest.mark.parametrize("rows, n", [*LENGTHS, *ROWS])
 @pytest.mark.parametrize("kind", ["f8", "f4", "i2", "u1"])
-def test_rows(n, kind):
-    assert sorting_networks.is_quick(8 * np.dtype(kind).itemsize, 19, n, True)
-    x = numbers((19, n), kind)
+def test_rows(rows, n, kind):
+    """Four, eight or sixteen rows at a time; eight keys of each at a time, and the rest."""
+    assert sorting_networks.is_quick(8 * np.dtype(kind).itemsize, rows, n, True) == (rows > 3)
+    x = numbers((rows, n), kind)
+    others = [(x[::-1, ::-1].copy(),), (np.sort(x, axis=1),)]
     for f in (lambda x: np.sort(x, axis=1), lambda x: np.argsort(x, axis=1, kind="stable")):
-        compiled = jit(f)
-        for given in (x, x[::-1, ::-1].copy(), np.sort(x, axis=1)):
-            np.testing.assert_array_equal(compiled(given), f(given))
-
-
-@pytest.mark.parametrize("rows", [3, 4, 7, 8, 15, 16, 17])
-@pytest.mark.parametrize("kind", ["f8", "f4", "u1"])
-def test_any_number_of_rows(rows, kind):
-    """Four, eight or sixteen at a time; eight keys of each at a time, and the rest."""
-    assert sorting_networks.is_quick(8 * np.dtype(kind).itemsize, rows, 90, True) == (rows > 3)
-    for n in (77, 80):
-        x = numbers((rows, n), kind)
-        for f in (lambda x: np.sort(x, axis=1), lambda x: np.argsort(x, axis=1, kind="stable")):
-            compiled = jit(f)
-            for given in (x, x[::-1, ::-1].copy()):
-                np.testing.assert_array_equal(compiled(given), f(given))
+        agree(f, x, others=others, tolerance=0)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from compiled import agree
 from hypothesis import given
 from hypothesis import strategies as st
 from pairwise import crossed
@@ -35,14 +36,13 @@ def assert_in_rows(fast, *arguments, count=1, kept=None):
             assert any(f"[{','.join(map(str, shape))}]" in line for shape in kept), line
 
 
-def check(f, *arguments, count=1, kept=None, rtol=1e-12):
-    fast = jit(f, strict=True)
-    for _ in range(2):
-        got, want = fast(*arguments), f(*arguments)
-        for x, y in zip(tracker.tree.leaves(got), tracker.tree.leaves(want), strict=True):
-            assert x.dtype == y.dtype
-            np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol)
+def check(f, *arguments, count=1, kept=None, tolerance=1e-12):
+    fast = agree(f, *arguments, tolerance=tolerance, strict=True)
     assert_in_rows(fast, *arguments, count=count, kept=kept)
+
+
+def products(a, b, g):
+    return a @ b, a.T @ g, g.T @ a
 
 
 LAYOUTS = {
@@ -60,8 +60,8 @@ def test_layouts(short_ones, left, right, dtype):
     a = LAYOUTS[left](array(45, 7, dtype=dtype))
     b = LAYOUTS[right](array(7, 3, dtype=dtype))
     g = LAYOUTS[right](array(45, 3, dtype=dtype))
-    rtol = 1e-4 if dtype == np.float32 else 1e-12
-    check(lambda a, b, g: (a @ b, a.T @ g, g.T @ a), a, b, g, count=3, rtol=rtol)
+    tolerance = 1e-4 if dtype == np.float32 else 1e-12
+    check(products, a, b, g, count=3, tolerance=tolerance)
 
 
 @given(st.integers(20, 60), st.integers(2, 40), st.integers(2, 16), st.booleans())
@@ -72,10 +72,7 @@ def test_extents(m, k, n, wide):
         for name, least in (("_MIN_LONG", 20), ("_MIN_WORK", 1), ("_MIN_THREADED_WORK", 1000)):
             patch.setattr(tall_matmul, name, least)
         with tracker.config(threads=2):
-            fast = jit(lambda a, b, g: (a @ b, a.T @ g, g.T @ a))
-            for _ in range(2):
-                for x, y in zip(fast(a, b, g), (a @ b, a.T @ g, g.T @ a), strict=True):
-                    np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4)
+            agree(products, a, b, g, tolerance=1e-4)
 
 
 def patches(x):
@@ -119,10 +116,7 @@ def test_gradients_of_both_operands(short_ones, view):
     def f(w, x):
         return gradient(lambda w, x: np.sum(np.tanh(view(np.sin(x)) @ w)), w, x)
 
-    fast = jit(f)
-    for _ in range(2):
-        for a, b in zip(fast(w, x), f(w, x), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+    agree(f, w, x)
 
 
 def test_a_computed_operand_is_stored_once(short_ones):
@@ -171,10 +165,7 @@ def test_within_loops(short_ones):
         return tracker.scan(step, w, xs)
 
     w, xs = array(6, 3), array(5, 4, 9, 8)
-    fast = jit(f)
-    for _ in range(2):
-        for a, b in zip(fast(w, xs), f(w, xs), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-10)
+    fast = agree(f, w, xs, tolerance=1e-10)
     assert_in_rows(fast, w, xs, count=2)
 
 
@@ -203,9 +194,7 @@ def test_sums_of_many_rows_are_as_accurate_as_blas():
 )
 def test_other_products_go_to_blas(m, k, n):
     a, b = array(m, k), array(k, n)
-    fast = jit(lambda a, b: a @ b)
-    for _ in range(2):
-        np.testing.assert_allclose(fast(a, b), a @ b, rtol=1e-10)
+    fast = agree(lambda a, b: a @ b, a, b, tolerance=1e-10)
     assert "by BLAS" in fast.explain(a, b)
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from compiled import agree
 
 import tracker
 from tracker import gradient, jit
@@ -16,18 +17,6 @@ def given(n):
     return a, a @ a.T + n * np.eye(n), rng.normal(size=n), rng.normal(size=(n, 3))
 
 
-def same(f, *args):
-    """Compiled whole, it gives what it gives in NumPy, each time."""
-    want = f(*args)
-    compiled = jit(f, strict=True)
-    for _ in range(2):
-        found = compiled(*args)
-        for x, y in zip(found, want, strict=True):
-            assert np.shape(x) == np.shape(y)
-            np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-8 * max(1, np.abs(y).max()))
-    return compiled
-
-
 @pytest.mark.parametrize("n", SIZES)
 def test_solving(n):
     a, _, b, several = given(n)
@@ -37,9 +26,9 @@ def test_solving(n):
         both = (la.solve(a, b), la.solve(a, several), la.solve(a.T, b), la.solve(a.T, several))
         return (*both, la.inv(a), la.inv(a.T), la.det(a / np.sqrt(n)), *la.slogdet(a))
 
-    same(f, a, b, several)
-    same(f, lower, b, several)
-    same(f, lower.T.copy(), b, several)
+    agree(f, a, b, several, tolerance=1e-8, strict=True)
+    agree(f, lower, b, several, tolerance=1e-8, strict=True)
+    agree(f, lower.T.copy(), b, several, tolerance=1e-8, strict=True)
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -56,7 +45,7 @@ def test_decompositions(n):
             *(*la.qr(tall), *la.qr(tall, "complete"), *la.qr(tall.T)),
         )
 
-    same(f, s, tall)
+    agree(f, s, tall, tolerance=1e-8, strict=True)
 
 
 @pytest.mark.parametrize("n", [2, 6, 30])
@@ -71,10 +60,14 @@ def test_least_squares(n):
             *(la.pinv(tall), la.pinv(tall.T), la.pinv(np.stack([tall, tall[::-1]]), rtol=1e-2)),
         )
 
-    same(f, tall, right, several)
+    agree(f, tall, right, several, tolerance=1e-8, strict=True)
     lacking = np.outer(np.arange(n) + 1.0, np.ones(n))
-    same(lambda a: (la.pinv(a),), lacking)
-    slope = same(lambda a, b: gradient(lambda *ab: np.sum(la.lstsq(*ab)[0]), a, b), tall, right)
+    agree(lambda a: (la.pinv(a),), lacking, tolerance=1e-8, strict=True)
+
+    def slopes(a, b):
+        return gradient(lambda *ab: np.sum(la.lstsq(*ab)[0]), a, b)
+
+    slope = agree(slopes, tall, right, tolerance=1e-8, strict=True)
     assert "host" not in slope.explain(tall, right).replace("0 host", "")
 
 
@@ -90,7 +83,7 @@ def test_stacks(n):
             *(la.cholesky(x[:, 2]), la.eigh(x)[1], la.svd(x)[0], la.qr(x)[1]),
         )
 
-    same(f, x, b, several)
+    agree(f, x, b, several, tolerance=1e-8, strict=True)
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.complex128])
@@ -108,12 +101,8 @@ def test_stacks_of_products(kind):
         return (*small, *rows, *large)
 
     args = array(4, 5, 3, 2), array(4, 5, 2, 3), array(4, 5, 3), array(2, 2, 11, 9)
-    compiled = jit(f, strict=True)
     tolerance = 1e-4 if kind == np.float32 else 1e-11
-    for _ in range(2):
-        for found, want in zip(compiled(*args), f(*args), strict=True):
-            assert found.dtype == want.dtype
-            np.testing.assert_allclose(found, want, rtol=tolerance, atol=tolerance)
+    agree(f, *args, tolerance=tolerance, strict=True)
 
 
 @pytest.mark.optimised
@@ -140,9 +129,9 @@ def test_the_pullback_of_cholesky(n):
     def f(a):
         return np.sum(la.cholesky(a) * weights)
 
-    compiled = jit(lambda a: gradient(f, a)[0], strict=True)
-    for a in (s, stack):
-        np.testing.assert_allclose(compiled(a), gradient(f, a)[0], rtol=1e-9, atol=1e-11)
+    compiled = agree(
+        lambda a: gradient(f, a)[0], s, others=[(stack,)], tolerance=1e-11, strict=True
+    )
     assert np.all(np.triu(compiled(s), 1) == 0)
 
 
@@ -224,7 +213,5 @@ def test_matrices_with_gaps_are_copied_and_factored_once(shape):
     def loss(a):
         return np.sum(np.linalg.solve(a, b) ** 2) + np.sum(np.linalg.inv(a) ** 3)
 
-    fast = tracker.jit(lambda a: tracker.gradient(loss, a)[0])
-    for _ in range(2):
-        np.testing.assert_allclose(fast(a), tracker.gradient(loss, a)[0], rtol=1e-9, atol=1e-12)
+    fast = agree(lambda a: tracker.gradient(loss, a)[0], a)
     assert fast.explain(a).count("routine: lu of") == 1

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from compiled import agree
 from pairwise import crossed
 
 import tracker
@@ -103,11 +104,7 @@ def is_taken(name, kind, size):
 def test_values(name, kind, size):
     f, args = arguments(name, kind, *size)
     with np.errstate(all="ignore"):
-        want = f(*args)
-    compiled = jit(f, strict=True)
-    for _ in range(2):
-        for x, y in zip(compiled(*args), want, strict=True):
-            close(x, y, kind)
+        agree(f, *args, tolerance=tolerance(kind), strict=True)
 
 
 def loss(parts):
@@ -118,9 +115,11 @@ def loss(parts):
 def test_gradients(name, kind, n):
     f, args = arguments(name, kind, n, ())
     drops = name == "lstsq" and n == 26  # singular values above 0: NumPy sums what that adds
-    compiled = jit(lambda *xs: gradient(lambda *ys: loss(f(*ys)), *xs), strict=not drops)
-    for x, y in zip(compiled(*args), gradient(lambda *ys: loss(f(*ys)), *args), strict=True):
-        close(x, y, kind)
+
+    def slopes(*xs):
+        return gradient(lambda *ys: loss(f(*ys)), *xs)
+
+    agree(slopes, *args, tolerance=tolerance(kind), strict=not drops)
 
 
 @pytest.mark.optimised
@@ -190,9 +189,7 @@ def test_what_numpy_raises_is_raised(f, good, bad, kind):
 
 def test_bools_are_numbers():
     a = np.tri(3, dtype=bool)
-    compiled = jit(lambda a: (la.inv(a), la.solve(a, a), la.eigvalsh(a)), strict=True)
-    for x, y in zip(compiled(a), (la.inv(a), la.solve(a, a), la.eigvalsh(a)), strict=True):
-        close(x, y, "f8")
+    agree(lambda a: (la.inv(a), la.solve(a, a), la.eigvalsh(a)), a, tolerance=1e-8, strict=True)
 
 
 def test_singular_determinants_are_zero():
@@ -211,10 +208,7 @@ def test_half_of_a_gram_matrix_is_computed(kind, letter, shape):
         return (a @ a.mT, a.mT @ a, a[..., ::2, :] @ a[..., ::2, :].mT, a @ (a + 1).mT)
 
     a = matrix(kind, *shape)
-    compiled = jit(f, strict=True)
-    for _ in range(2):
-        for x, y in zip(compiled(a), f(a), strict=True):
-            close(x, y, kind)
+    compiled = agree(f, a, tolerance=tolerance(kind), strict=True)
     assert f"@tk.{letter}gram(" in compiled.llvm(a)
 
 

@@ -26,43 +26,14 @@ FACTORS = [RNG.standard_normal((3, 3)) * 0.5 for _ in range(64)]
 ROOT = Path(tracker.__file__).parent
 
 
-def scalars(n, x):
-    y = x
-    for _ in range(n):
-        y = (y * x + 0.3) * y / (1.0 + y * y)
-    return y
+PASSES = "manager cleanup simplify rewriter repeat_detection verify"
+PRODUCTS = "matmul matmul_layout linalg_dtypes"
+PROGRAMS = []
 
 
-def vectors(n, x):
-    y = x
-    for k in [*range(n)]:
-        y = np.sin(y) * x + y[::-1] / (k + 1.0)
-    return np.sum(y)
-
-
-def writes(n, x):
-    y = np.zeros_like(x)
-    for k in [*range(n)]:
-        y[k % 40] = x[k % 7] * k + y[(k + 1) % 40]
-    return np.sum(y * x)
-
-
-def sweeps(n, x):
-    """Reads and writes of single elements, the writes far apart from the reads."""
-    y = x.copy()
-    for _ in [*range(n)]:
-        for k in [*range(1, 39)]:
-            y[k] = (y[k - 1] + y[k + 1]) / 2
-    return np.sum(y)
-
-
-def steps(n, w, rows):
-    h = np.zeros(33)
-    total = 0.0
-    for t in range(n):
-        h = np.tanh(rows[t] @ w + h @ w)
-        total = total + np.sum(h * h)
-    return total
+def program(n, args, files):
+    """Decorator: a program of `n` steps and more, and the files that are at work in it."""
+    return lambda f: PROGRAMS.append(pytest.param(f, n, args, files, id=f.__name__)) or f
 
 
 @tracker.custom_gradient
@@ -70,79 +41,120 @@ def _ruled(x):
     return np.sin(x), lambda g: (g * np.cos(x),)
 
 
-def ruled(n, x):
-    """Calls of a function with a rule of its own, two derivatives of them."""
-
-    def chain(y):
-        for k in range(n):
-            y = _ruled(y * (k % 3 + 1.0))
+class Programs:
+    @program(16, (0.3,), f"{PASSES} reroll ir_builder")
+    def scalars(n, x):
+        y = x
+        for _ in range(n):
+            y = (y * x + 0.3) * y / (1.0 + y * y)
         return y
 
-    return tracker.gradient(chain, x)[0]
+    @program(20, (X,), "recurrences reroll")
+    def vectors(n, x):
+        y = x
+        for k in [*range(n)]:
+            y = np.sin(y) * x + y[::-1] / (k + 1.0)
+        return np.sum(y)
 
+    @program(50, (X,), "memory_ssa structural_keys recurrences write_chains inplace partition")
+    def writes(n, x):
+        y = np.zeros_like(x)
+        for k in [*range(n)]:
+            y[k % 40] = x[k % 7] * k + y[(k + 1) % 40]
+        return np.sum(y * x)
 
-def scanned(n, x):
-    """Loops; every other stack is unused."""
-    total = 0.0
-    for k in range(n):
-        last, stack = tracker.scan(lambda c, r, k=k: (c * 0.9 + r * k, np.sin(c)), x[0], x)
-        total = total + last * (np.sum(stack) if k % 2 else 1.0)
-    return total
+    @program(1, (X,), "memory_ssa reroll real plan registers unrolled")
+    def sweeps(n, x):
+        """Reads and writes of single elements, the writes far apart from the reads."""
+        y = x.copy()
+        for _ in [*range(n)]:
+            for k in [*range(1, 39)]:
+                y[k] = (y[k - 1] + y[k + 1]) / 2
+        return np.sum(y)
 
+    @program(24, (W, ROWS), f"{PRODUCTS} loop_nest affine")
+    def steps(n, w, rows):
+        h = np.zeros(33)
+        total = 0.0
+        for t in range(n):
+            h = np.tanh(rows[t] @ w + h @ w)
+            total = total + np.sum(h * h)
+        return total
 
-def kept(n, x):
-    """Every value is live until the end."""
-    parts = [np.exp(x * k) for k in range(1, n)]
-    return np.sum(sum(p * q for p, q in zip(parts, reversed(parts), strict=True)))
+    @program(60, (0.3,), "reroll")
+    def ruled(n, x):
+        """Calls of a function with a rule of its own, two derivatives of them."""
 
+        def chain(y):
+            for k in range(n):
+                y = _ruled(y * (k % 3 + 1.0))
+            return y
 
-def joined(n, *xs):
-    """Many arrays side by side, each with a gradient of its own."""
-    return np.sum(np.concatenate([np.sin(x) * (k + 1.0) for k, x in enumerate(xs[:n])]) ** 2)
+        return tracker.gradient(chain, x)[0]
 
+    @program(6, (X[:9],), "fingerprint prune_results")
+    def scanned(n, x):
+        """Loops; every other stack is unused."""
+        total = 0.0
+        for k in range(n):
+            last, stack = tracker.scan(lambda c, r, k=k: (c * 0.9 + r * k, np.sin(c)), x[0], x)
+            total = total + last * (np.sum(stack) if k % 2 else 1.0)
+        return total
 
-def apart(n, x):
-    """Independent values that could all be one kernel, which must be split."""
-    return sum(np.sum(each(x * k)) for k in range(n) for each in (np.sin, np.tanh, np.cos))
+    @program(20, (X * 0.001,), PASSES)
+    def kept(n, x):
+        """Every value is live until the end."""
+        parts = [np.exp(x * k) for k in range(1, n)]
+        return np.sum(sum(p * q for p, q in zip(parts, reversed(parts), strict=True)))
 
+    @program(8, [X[:5] + k for k in range(48)], "inplace lower")
+    def joined(n, *xs):
+        """Many arrays side by side, each with a gradient of its own."""
+        return np.sum(np.concatenate([np.sin(x) * (k + 1.0) for k, x in enumerate(xs[:n])]) ** 2)
 
-def spans(n, x):
-    """Slices of many places and lengths, written and read: no two steps alike."""
-    y = x.copy()
-    for k in range(n):
-        i, j, m = k * 7919 % 61, k * 104729 % 59, 150 + k * k % 37
-        y[i : i + m] = y[j : j + m] * 0.5 + x[k]
-    return np.sum(y * y)
+    @program(8, (X * 0.01,), "repeat_detection")
+    def apart(n, x):
+        """Independent values that could all be one kernel, which must be split."""
+        return sum(np.sum(each(x * k)) for k in range(n) for each in (np.sin, np.tanh, np.cos))
 
+    @program(8, (LINE,), "kernel_modules write_chains inplace loop_nest plan_data plan")
+    def spans(n, x):
+        """Slices of many places and lengths, written and read: no two steps alike."""
+        y = x.copy()
+        for k in range(n):
+            i, j, m = k * 7919 % 61, k * 104729 % 59, 150 + k * k % 37
+            y[i : i + m] = y[j : j + m] * 0.5 + x[k]
+        return np.sum(y * y)
 
-def gathered(n, x, *places):
-    return sum(
-        np.sum(x[places[k * k % 5]] * np.cos(x[k * 7 % 31])) * (k * k % 11) for k in range(n)
-    )
+    @program(6, (X, *PLACES), "expand loop_body affine loop_order")
+    def gathered(n, x, *places):
+        return sum(
+            np.sum(x[places[k * k % 5]] * np.cos(x[k * 7 % 31])) * (k * k % 11) for k in range(n)
+        )
 
+    @program(4, FACTORS, "matmul lower")
+    def factors(n, *ms):
+        """The terms of the pullback of `m @ m.T` have a common factor."""
+        return sum(np.sum(np.sin(m @ m.T) * m[0, 0]) for m in ms[:n])
 
-def factors(n, *ms):
-    """The terms of the pullback of `m @ m.T` have a common factor."""
-    return sum(np.sum(np.sin(m @ m.T) * m[0, 0]) for m in ms[:n])
+    @program(30, (0.3,), f"{PASSES} expand")
+    def guarded(n, x):
+        y = x
+        for k in range(n):
+            y = np.sin(y) * 1.5 + x if y > k * k % 7 * 0.1 - 0.3 else y * 0.5 - x
+        return y
 
+    @program(16, (X[:5],), "expand real registers unrolled")
+    def careful(n, x):
+        """Infinities multiplied by strong zeros."""
+        y = x
+        for k in range(n):
+            y = y + np.sum(np.sqrt(x - x)) * (k * k % 7)
+        return np.sum(y)
 
-def guarded(n, x):
-    y = x
-    for k in range(n):
-        y = np.sin(y) * 1.5 + x if y > k * k % 7 * 0.1 - 0.3 else y * 0.5 - x
-    return y
-
-
-def careful(n, x):
-    """Infinities multiplied by strong zeros."""
-    y = x
-    for k in range(n):
-        y = y + np.sum(np.sqrt(x - x)) * (k * k % 7)
-    return np.sum(y)
-
-
-def masked(n, x):
-    return sum(np.sum(x[x > k * k % 7 * 0.1] * (k * k % 11)) for k in range(n))
+    @program(6, (X,), "expand loop_body")
+    def masked(n, x):
+        return sum(np.sum(x[x > k * k % 7 * 0.1] * (k * k % 11)) for k in range(n))
 
 
 class Lowered(Exception):
@@ -161,32 +173,7 @@ def counted(f, *args):
     return lines_by_file(call, ROOT)
 
 
-PASSES = "manager cleanup simplify rewriter repeat_detection verify"
-PRODUCTS = "matmul matmul_layout linalg_dtypes"
-
-
-@pytest.mark.parametrize(
-    ("f", "n", "args", "files"),
-    [
-        (scalars, 16, (0.3,), f"{PASSES} reroll ir_builder"),
-        (vectors, 20, (X,), "recurrences reroll"),
-        (writes, 50, (X,), "memory_ssa structural_keys recurrences write_chains inplace partition"),
-        (sweeps, 1, (X,), "memory_ssa reroll real plan registers unrolled"),
-        (steps, 24, (W, ROWS), f"{PRODUCTS} loop_nest affine"),
-        (ruled, 60, (0.3,), "reroll"),
-        (scanned, 6, (X[:9],), "fingerprint prune_results"),
-        (joined, 8, [X[:5] + k for k in range(48)], "inplace lower"),
-        (apart, 8, (X * 0.01,), "repeat_detection"),
-        (kept, 20, (X * 0.001,), PASSES),
-        (spans, 8, (LINE,), "kernel_modules write_chains inplace loop_nest plan_data plan"),
-        (gathered, 6, (X, *PLACES), "expand loop_body affine loop_order"),
-        (factors, 4, FACTORS, "matmul lower"),
-        (guarded, 30, (0.3,), f"{PASSES} expand"),
-        (careful, 16, (X[:5],), "expand real registers unrolled"),
-        (masked, 6, (X,), "expand loop_body"),
-    ],
-    ids=lambda v: v.__name__ if callable(v) else "",
-)
+@pytest.mark.parametrize(("f", "n", "args", "files"), PROGRAMS)
 def test_twice_the_program_takes_about_twice_the_steps(f, n, args, files, monkeypatch):
     """In every file; `files` (their names) are at work in this program."""
 
@@ -208,12 +195,13 @@ def test_twice_the_program_takes_about_twice_the_steps(f, n, args, files, monkey
 def test_guards_do_not_split_basic_blocks(monkeypatch):
     straight = tuple(each for each in passes.PASSES if each.name != "roll")
     monkeypatch.setattr(passes, "PASSES", straight)
-    fast = tracker.jit(lambda x: tracker.value_and_grad(lambda y: scalars(100, y))(x))
+    slope = tracker.value_and_grad(lambda y: Programs.scalars(100, y))
+    fast = tracker.jit(lambda x: slope(x))
     fast(0.3)
     (family,) = fast._jitted.groups.values()
     text = family.specializations[0].compiled.pieces[0].modules[0].text
     assert engine.longest_block(text) > 1000
-    assert fast(0.3) == pytest.approx(tracker.value_and_grad(lambda y: scalars(100, y))(0.3))
+    assert fast(0.3) == pytest.approx(slope(0.3))
 
 
 @pytest.mark.parametrize("at", [0, 3, 7])

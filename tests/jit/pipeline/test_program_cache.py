@@ -6,7 +6,7 @@ import os
 import fresh_python
 import numpy as np
 import pytest
-from side_by_side import functions_of
+from tables import functions_of
 
 import tracker
 from tracker.control import scan

@@ -1,15 +1,8 @@
-"""What tests of captures share: an object with arrays, and a comparison with the plain function."""
+"""What tests of captures share: an object with arrays."""
 
 import numpy as np
-from jit_programs import assert_same
 
 from tracker import jit
-
-
-def same(f, plain, *args):
-    """Twice, so that the second call is machine code."""
-    for _ in range(3):
-        assert_same(f(*args), plain(*args))
 
 
 class Model:

@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass, replace
+from functools import partial
 from typing import Any
 
 import jit_catalogue
 import jit_flow
 import jit_steps
 import numpy as np
+from equality import assert_same
 from hypothesis import reject
 from hypothesis import strategies as st
 from jit_steps import MOST, Step
@@ -261,7 +263,10 @@ def check(
         assert outcome(program, give()) == want, f"{where}: {want}, which is not the program's"
     got = outcome(compiled, found)
     try:
-        assert_same(got, want, where, tolerance)
+        if isinstance(want, Raised):  # who catches the program's error catches this one, too
+            assert isinstance(got, Raised) and issubclass(got.type, want.type), f"{where}: {got!r}"
+        else:
+            assert_same(got, want, where, tolerance)
         assert_same(found, expected, "arguments", tolerance)
     except AssertionError:
         for seed in range(SHAKES):
@@ -270,6 +275,21 @@ def check(
             if not close(other, want, tolerance) or not close(noisy, expected, tolerance):
                 reject()
         raise
+
+
+def check_calls(
+    program: Program,
+    plain: Callable[..., Any],
+    *compiled: Callable[..., Any],
+    give: Callable[[Sequence[Any]], list[Any]] | None = None,
+    tolerance: float = 1,
+) -> None:
+    """Ways to call give what the plain way gives; from the second call on machine code answers,
+    also for other arguments. `tolerance` is in those of the program."""
+    for arguments in (program.arguments, program.arguments, program.others(1)):
+        made = partial(give or program.copies, arguments)
+        for k, way in enumerate(compiled):
+            check(program, plain, way, made, tolerance * program.tolerance, f"way {k}")
 
 
 def shake_argument(x: Any, seed: int) -> Any:
@@ -296,37 +316,3 @@ def close(a: Any, b: Any, tolerance: float) -> bool:
     except AssertionError:
         return False
     return True
-
-
-def assert_same(got: Any, want: Any, where: str = "", tolerance: float = 1e-12) -> None:
-    """Same structure, classes, dtypes, shapes; numbers equal up to a few roundings."""
-    assert type(got) is type(want), f"{where}: {type(got).__name__}, not {type(want).__name__}"
-    if isinstance(want, dict):
-        assert list(got) == list(want), where
-        got, want = tuple(got.values()), tuple(want.values())
-    if isinstance(want, (tuple, list)):
-        assert len(got) == len(want), where
-        for k, (a, b) in enumerate(zip(got, want, strict=True)):
-            assert_same(a, b, f"{where}[{k}]", tolerance)
-        return
-    if is_dataclass(want) and not isinstance(want, Raised):
-        for each in fields(want):
-            a, b = getattr(got, each.name), getattr(want, each.name)
-            assert_same(a, b, f"{where}.{each.name}", tolerance)
-        return
-    if isinstance(want, Raised):  # who catches the program's error catches this one, too
-        assert issubclass(got.type, want.type), f"{where}: {got!r}, not {want!r}"
-        return
-    if want is None or isinstance(want, str):
-        assert got == want, f"{where}: {got!r}, not {want!r}"
-        return
-    assert np.shape(got) == np.shape(want), f"{where}: {np.shape(got)}, not {np.shape(want)}"
-    kind = np.result_type(want)
-    assert np.result_type(got) == kind, f"{where}: {np.result_type(got)}, not {kind}"
-    if kind.kind not in "fc":
-        np.testing.assert_array_equal(got, want, err_msg=where)
-        return
-    tolerance = max(tolerance, 1e-5 if kind.itemsize <= 4 else 0.0)
-    finite = np.abs(np.asarray(want)[np.isfinite(want)])
-    scale = max(1.0, float(np.max(finite))) if finite.size else 1.0
-    np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance * scale, err_msg=where)

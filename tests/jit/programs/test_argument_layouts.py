@@ -1,11 +1,12 @@
 """Random programs on arrays as callers have them: reversed, broadcast, in Fortran order, shared."""
 
+import functools
 import itertools
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from jit_programs import check, programs
+from jit_programs import check_calls, programs
 
 from tracker import gradient, jit
 
@@ -35,7 +36,7 @@ LAYOUTS = {
 layouts = st.lists(st.sampled_from(sorted(LAYOUTS)), min_size=8, max_size=8)
 
 
-def _laid_out(program, arguments, hows):
+def _laid_out(program, hows, arguments):
     """Copies of arguments, each array in a layout of its own (what is broadcast is read-only)."""
     writes = any(step.text.startswith(("write", "itself")) for step in program.steps)
     return [
@@ -49,14 +50,8 @@ def _laid_out(program, arguments, hows):
 
 
 def _agree(compiled, plain, program, hows, tolerance=1):
-    for arguments in (program.arguments, program.arguments, program.others(1)):
-        check(
-            program,
-            plain,
-            compiled,
-            lambda arguments=arguments: _laid_out(program, arguments, hows),
-            tolerance * program.tolerance,
-        )
+    give = functools.partial(_laid_out, program, hows)
+    check_calls(program, plain, compiled, give=give, tolerance=tolerance)
 
 
 @given(program=programs("mixed"), hows=layouts)
@@ -87,14 +82,10 @@ def test_arguments_that_share_memory(program, hows):
                 xs[j] = xs[i] if "backwards" not in hows[j] else xs[i][::-1]
         return xs
 
-    for arguments in (program.arguments, program.arguments, program.others(1)):
-        check(
-            program,
-            lambda p, *xs: p(*xs),
-            compiled,
-            lambda arguments=arguments: shared(_laid_out(program, arguments, hows)),
-            program.tolerance,
-        )
+    def give(arguments):
+        return shared(_laid_out(program, hows, arguments))
+
+    check_calls(program, lambda p, *xs: p(*xs), compiled, give=give)
 
 
 @given(program=programs("mixed", most=6), hows=layouts)

@@ -9,43 +9,16 @@ from __future__ import annotations
 import enum
 import itertools
 import operator
-import warnings
 
 import numpy as np
 import pytest
-from jit_programs import assert_same
-from side_by_side import functions_of
+from compiled import agree, gradients_agree
+from equality import assert_same
+from tables import functions_of
 
-from tracker import gradient, jit, withgradient
+from tracker import jit, withgradient
 
-
-def _copies(arguments):
-    return [np.array(x) if isinstance(x, np.ndarray) else x for x in arguments]
-
-
-def agree(f, *arguments, others=(), tolerance=1e-12):
-    """The jitted function gives the plain one's results, and writes what it writes; from the second
-    call on it is machine code that answers, also for `others`."""
-    compiled = jit(f)
-    for given_ in (arguments, arguments, *others):
-        plain, traced = _copies(given_), _copies(given_)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            want = f(*plain)
-            got = compiled(*traced)
-        assert_same(got, want, "result", tolerance)
-        assert_same(traced, plain, "arguments", tolerance)
-    return compiled
-
-
-def gradients_agree(f, *arguments, others=(), tolerance=1e-12):
-    compiled = jit(f)
-    whole = jit(lambda *xs: gradient(f, *xs))
-    for given_ in (arguments, arguments, *others):
-        want = gradient(f, *_copies(given_))
-        assert_same(gradient(compiled, *_copies(given_)), want, "gradient of jit", tolerance)
-        assert_same(whole(*_copies(given_)), want, "jit of gradient", tolerance)
-
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 # Views at sizes that loop
 # ---------------------------------------------------------------------------

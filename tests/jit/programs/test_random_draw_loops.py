@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from jit_programs import assert_same
+from equality import assert_same
+from tables import functions_of
 
 from tracker import custom_gradient, gradient, jit, ngradient
 from tracker.control import scan
@@ -130,8 +131,8 @@ def test_loops_are_loops(name):
     assert shown.count("host: draw") < N
 
 
-def test_two_generators_are_not_taken_for_one():
-    def f(x, r, s):
+class OfTwo:
+    def generators(x, r, s):
         for _ in range(N):
             x = x * 0.9 + r.normal()
         for _ in range(N):
@@ -140,24 +141,20 @@ def test_two_generators_are_not_taken_for_one():
             x = x * 0.9 + s.normal() - r.normal()
         return x
 
-    g = jit(f)
-    ours, plain = ([np.random.default_rng(k) for k in (1, 2)] for _ in range(2))
-    for _ in range(4):
-        assert_same(g(X, *ours), f(X, *plain))
-        drain()
-    assert "loop of" in g.explain(X, *ours)
-
-
-def test_generators_of_the_same_bits():
-    bits = [np.random.PCG64(3) for _ in range(2)]
-    ours, plain = ([np.random.Generator(each) for _ in range(2)] for each in bits)
-
-    def f(x, r, s):
+    def generators_of_the_same_bits(x, r, s):
         for _ in range(N):
             x = x * 0.9 + r.normal(size=3) * s.random()
         return x
 
-    g = jit(f)
+
+@functions_of(OfTwo)
+def test_two_generators_are_not_taken_for_one(f):
+    def two():
+        bits = [np.random.PCG64(k) for k in (1, 2)]
+        same = f is OfTwo.generators_of_the_same_bits
+        return [np.random.Generator(each) for each in (bits[:1] * 2 if same else bits)]
+
+    g, ours, plain = jit(f), two(), two()
     for _ in range(4):
         assert_same(g(X, *ours), f(X, *plain))
         drain()

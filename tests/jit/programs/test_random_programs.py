@@ -12,25 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from jit_programs import Raised, check, outcome, programs
+from jit_programs import Raised, check_calls, outcome, programs
 
 import tracker as tr
 from tracker import gradient, jit
-
-
-def agree(program, plain, *compiled, tolerance=1):
-    """Ways to call give what the plain way gives; from the second call on machine code answers,
-    also for other arguments. `tolerance` is in those of the program."""
-    for given_ in (program.arguments, program.arguments, program.others(1)):
-        for k, way in enumerate(compiled):
-            check(
-                program,
-                plain,
-                way,
-                lambda given_=given_: program.copies(given_),
-                tolerance * program.tolerance,
-                f"way {k}",
-            )
 
 
 def tangents(arguments):
@@ -140,7 +125,7 @@ def test_random_programs(name, data):
     program = data.draw(programs(**options))
     ways = [jit(lambda *xs: plain(program, *xs))] if way is not jit else []
     ways += [way(program)] if way else []
-    agree(program, plain, *ways, tolerance=tolerance)
+    check_calls(program, plain, *ways, tolerance=tolerance)
 
 
 # Structures ---------------------------------------------------------------------------------------
@@ -179,7 +164,7 @@ def test_structures(program, pack, result):
         return PACKS[result](list(p(*UNPACKS[pack](s))))
 
     compiled = jit(lambda s: f(program, s))
-    agree(
+    check_calls(
         program,
         lambda p, *xs: f(p, PACKS[pack](list(xs))),
         lambda *xs: compiled(PACKS[pack](list(xs))),
@@ -195,7 +180,7 @@ def test_gradients_of_structures(program, pack):
         return tr.withgradient(lambda s: loss(p, s), PACKS[pack](list(xs)))
 
     f, whole = jit(lambda s: loss(program, s)), jit(lambda *xs: plain(program, *xs))
-    agree(
+    check_calls(
         program, plain, lambda *xs: tr.withgradient(f, PACKS[pack](list(xs))), whole, tolerance=10
     )
 

@@ -1,13 +1,11 @@
 """Complex arithmetic, compiled: NumPy's numbers, also at zeros and infinities, and gradients."""
 
 import operator
-import warnings
 
 import numpy as np
 import pytest
-from jit_programs import assert_same
+from compiled import agree, quiet
 from pairwise import crossed
-from test_native_ops import assert_native
 
 from tracker import fori_loop, gradient, jit
 
@@ -48,21 +46,17 @@ def numbers(shape, kind="D", seed=0):
     return (2 * rng.normal(size=shape) + 2j * rng.normal(size=shape)).astype(kind)
 
 
-def agree(f, *arguments, tolerance=1e-12):
-    compiled = jit(f)
-    for _ in range(2):
-        assert_same(compiled(*arguments), f(*arguments), "result", tolerance)
-    assert_native(compiled, *arguments)
+ROUNDING = {"D": 1e-12, "F": 1e-4}
 
 
 @crossed(name=UNARY, kind=["D", "F"], shape=[(), (5,), (40,), (7, 9)])
 def test_of_one(name, kind, shape):
-    agree(UNARY[name], numbers(shape, kind)[()], tolerance=1e-12 if kind == "D" else 1e-4)
+    agree(UNARY[name], numbers(shape, kind)[()], tolerance=ROUNDING[kind], native=True)
 
 
 @crossed(name=SHAPED, kind=["D", "F"], shape=[(5,), (40,), (7, 9)])
 def test_shapes_and_folds(name, kind, shape):
-    agree(SHAPED[name], numbers(shape, kind), tolerance=1e-12 if kind == "D" else 1e-4)
+    agree(SHAPED[name], numbers(shape, kind), tolerance=ROUNDING[kind], native=True)
 
 
 @pytest.mark.parametrize("name", ["sin", "cos", "sinh", "cosh"])
@@ -75,8 +69,7 @@ def test_products_with_large_hyperbolic_functions(name):
     sizes = [74.0, 80.0, 87.9, 88.1, 89.0, 100.0, 160.0]
     narrow = [complex(a * s, b) for a in (1, -1) for s in sizes for b in (1e-38, 1e-20, 0.3, 0.0)]
     narrow = np.array([*narrow, *(1j * np.array(narrow))], dtype="F")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         for x, tolerance in ((z, 1e-12), (narrow, 1e-4)):
             compiled, want = jit(getattr(np, name)), getattr(np, name)(x)
             for _ in range(2):
@@ -90,8 +83,8 @@ def test_products_with_large_hyperbolic_functions(name):
 def test_of_two(name, other):
     y = numbers((40,)).real.copy() if other == "real" else other
     y = numbers(y, seed=1)[()] if isinstance(y, tuple) else y
-    agree(BINARY[name], numbers((40,)), y)
-    agree(BINARY[name], y, numbers((40,)))
+    agree(BINARY[name], numbers((40,)), y, native=True)
+    agree(BINARY[name], y, numbers((40,)), native=True)
 
 
 def same(a, b):
@@ -103,8 +96,7 @@ def same(a, b):
 @pytest.mark.parametrize("name", [name for name in UNARY if name not in ("cube", "eleventh")])
 def test_zeros_and_infinities(name):
     f, compiled = UNARY[name], jit(UNARY[name])
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with quiet():
         want = np.asarray(f(SPECIAL))
         compiled(SPECIAL)
         got = np.asarray(compiled(SPECIAL))
@@ -116,8 +108,7 @@ def test_zeros_and_infinities(name):
 def test_zeros_and_infinities_of_two(name):
     x, y = (v.ravel() for v in np.meshgrid(SPECIAL, SPECIAL))
     f, compiled = BINARY[name], jit(BINARY[name])
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with quiet():
         want = f(x, y)
         compiled(x, y)
         got = compiled(x, y)
@@ -132,10 +123,11 @@ def test_zeros_and_infinities_of_two(name):
 @pytest.mark.parametrize("kind", ["D", "F"])
 def test_products(m, k, n, kind):
     a, b = numbers((m, k), kind), numbers((k, n), kind, 1)
-    tolerance = 1e-12 if kind == "D" else 1e-4
-    agree(lambda a, b: a @ b, a, b, tolerance=tolerance)
-    agree(lambda a, b: b.T @ a.conj().T + 1j, a, b, tolerance=tolerance)
-    agree(lambda a, b: a @ b[:, 0], a, b, tolerance=tolerance)
+
+    def products(a, b):
+        return a @ b, b.T @ a.conj().T + 1j, a @ b[:, 0]
+
+    agree(products, a, b, tolerance=ROUNDING[kind], native=True)
 
 
 @pytest.mark.parametrize("n", [5, 60])
@@ -145,31 +137,21 @@ def test_gradients(n):
         return np.sum(np.abs(y) ** 2) + np.sum(np.real(y * z[::-1]))
 
     z, w = numbers(n) * 0.2, numbers(n, seed=1) * 0.2 + 1.0
-    agree(lambda z, w: gradient(loss, z, w), z, w, tolerance=1e-11)
+    agree(lambda z, w: gradient(loss, z, w), z, w, tolerance=1e-11, native=True)
 
 
 def test_python_numbers_keep_their_arithmetic():
-    f = jit(lambda a, b: (a * b + 1j) / (a - b))
-    for a, b in ((1 + 2j, 3.5), (1 + 2j, 3.5), (2j, -1.0)):
-        assert_same(f(a, b), (a * b + 1j) / (a - b))
+    f = agree(lambda a, b: (a * b + 1j) / (a - b), 1 + 2j, 3.5, others=[(2j, -1.0)])
     with pytest.raises(ZeroDivisionError):
         f(complex(2.0), 2.0)
 
 
 def test_a_complex_number_that_a_loop_carries():
-    def f(z):
-        return fori_loop(0, 10, lambda i, c: c * z + i, z)
-
-    z = np.complex128(0.5 + 0.25j)
-    compiled = jit(f)
-    for _ in range(2):
-        assert_same(compiled(z), f(z))
+    agree(lambda z: fori_loop(0, 10, lambda i, c: c * z + i, z), np.complex128(0.5 + 0.25j))
 
 
 def test_branches_on_complex_numbers():
-    f = jit(lambda z: z * 2 if z else z + 1)
-    for z in (1j, 0j, 2.0 + 1j, 0j):
-        assert_same(f(z), z * 2 if z else z + 1)
+    agree(lambda z: z * 2 if z else z + 1, 1j, others=[(0j,), (2.0 + 1j,), (0j,)])
 
 
 def _bits(z):

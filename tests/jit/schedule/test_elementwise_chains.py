@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from compiled import agree
 
 from tracker import gradient, jit
 from tracker.ir.text import parse
@@ -34,9 +35,7 @@ def loops(f, x):
 def test_results(name, size):
     f = chain(FUNCTIONS[name], 7)
     x = np.random.default_rng(0).normal(size=size)
-    fast = jit(f)
-    for _ in range(3):
-        np.testing.assert_allclose(fast(x), f(x), rtol=1e-13)
+    agree(f, x, tolerance=1e-13)
     steep = jit(lambda x: np.sum(f(x) ** 2))
     want = gradient(lambda x: np.sum(f(x) ** 2), x)
     np.testing.assert_allclose(gradient(steep, x), want, rtol=1e-11)
@@ -92,7 +91,5 @@ def test_stencil_steps_store_only_what_neighbours_read():
         return u + v
 
     u, v = np.random.default_rng(0).random((2, 60, 60))
-    fast = jit(react)
-    for _ in range(3):
-        np.testing.assert_allclose(fast(u, v), react(u, v), rtol=1e-12)
+    fast = agree(react, u, v)
     assert fast.explain(u, v).count("kept: ") <= 3 * 3  # u, v, the rate; of three steps

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compiled import agree
+from equality import assert_same
 from hypothesis import given
 from hypothesis import strategies as st
-from jit_programs import assert_same
 
 from tracker import gradient, jit
 from tracker.jit.schedule import plan
@@ -216,9 +217,7 @@ def _wholes(compiled: Any, size: int) -> list[Any]:
 @pytest.mark.parametrize("f", [_sweep, _triangular])
 def test_an_array_is_copied_once_for_all_writes(f):
     x = np.linspace(-1.0, 1.0, 49)
-    compiled = jit(f)
-    for given_ in (x, x + 0.5):
-        np.testing.assert_allclose(compiled(given_), f(given_), rtol=1e-12)
+    compiled = agree(f, x, others=[(x + 0.5,)])
     assert len(_wholes(compiled, 49)) <= 1  # the triangular loop is rolled
 
 
@@ -227,9 +226,8 @@ def test_cotangents_are_updated_in_place(f):
     def slope(x: Any) -> Any:
         return gradient(lambda y: np.sum(np.sin(f(y))), x)
 
-    x, compiled = np.linspace(-1.0, 1.0, 49), jit(slope)
-    for given_ in (x, x + 0.5):
-        np.testing.assert_allclose(compiled(given_), slope(given_), rtol=1e-10)
+    x = np.linspace(-1.0, 1.0, 49)
+    compiled = agree(slope, x, others=[(x + 0.5,)], tolerance=1e-10)
     assert len(_wholes(compiled, 49)) <= 2  # the array's own, and the cotangent's
 
 
@@ -242,9 +240,8 @@ def test_a_later_read_of_the_old_array_needs_a_copy():
             y[k] = np.sum(y[k : k + 3]) * 0.5
         return y, olds[0] * y, olds[1] - olds[0]
 
-    x, compiled = np.linspace(-1.0, 1.0, 49), jit(f)
-    for given_ in (x, x + 0.5):
-        assert_same(compiled(given_), f(given_), "result", 1e-12)
+    x = np.linspace(-1.0, 1.0, 49)
+    compiled = agree(f, x, others=[(x + 0.5,)])
     assert len(_wholes(compiled, 49)) == 3
 
 
@@ -257,9 +254,8 @@ def test_expressions_of_old_contents_do_not_read_new_ones(turned):
         x[[0, -1]] += np.sum(x) * 0.01
         return np.sum(np.sin((x.T @ x if turned else x @ x.T) * 0.1))
 
-    x, compiled = np.random.default_rng(0).normal(size=(5, 40)), jit(lambda x: gradient(loss, x))
-    for _ in range(2):
-        assert_same(compiled(x.copy()), gradient(loss, x.copy()), "gradient", 1e-10)
+    x = np.random.default_rng(0).normal(size=(5, 40))
+    agree(lambda x: gradient(loss, x), x.copy(), tolerance=1e-10)
 
 
 def test_a_product_reads_the_view_although_it_is_copied():
@@ -267,10 +263,8 @@ def test_a_product_reads_the_view_although_it_is_copied():
         turned = (x * 1.0).T
         return turned @ y, turned.reshape(-1) * 2.0
 
-    rng, compiled = np.random.default_rng(0), jit(f)
-    for _ in range(3):
-        x, y = rng.normal(size=(60, 50)), rng.normal(size=60)
-        assert_same(compiled(x, y), f(x, y), "result", 1e-12)
+    rng = np.random.default_rng(0)
+    agree(f, rng.normal(size=(60, 50)), rng.normal(size=60))
 
 
 @pytest.mark.parametrize("n", [9, 12, 20])
@@ -290,9 +284,7 @@ def test_edges_are_copied_from_adjacent_rows(n, monkeypatch):
 
     rng = np.random.default_rng(n)
     x, y = rng.random((n + 2, n + 2)), rng.random((n, n))
-    compiled = jit(halo, strict=True)
-    for _ in range(2):
-        np.testing.assert_array_equal(compiled(x, y), halo(x, y))
+    agree(halo, x, y, tolerance=0, strict=True)
 
 
 def windows(k):
@@ -309,9 +301,7 @@ def windows(k):
 def test_slices_that_are_most_of_an_array(n, k, pieces):
     """A few of them are one loop over the array, unless it is small."""
     x, w = (np.random.default_rng(0).standard_normal(shape) for shape in ((n, n), (k, k)))
-    slope = jit(lambda x, w: gradient(windows(k), x, w))
-    for got, want in zip(slope(x, w), gradient(windows(k), x, w), strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
+    slope = agree(lambda x, w: gradient(windows(k), x, w), x, w, tolerance=1e-11)
     assert ("piece by piece" in slope.explain(x, w)) == pieces
 
 
@@ -323,14 +313,7 @@ def test_a_result_is_not_a_view_of_a_later_update(shape):
         y[y < 0.1] = y[y < 0.1] * 0.5
         return x * 1, y
 
-    fast = jit(halved_twice)
-    given = np.linspace(-1.0, 1.0, 77).reshape(shape)
-    plain = given.copy()
-    want = halved_twice(plain)
-    for _ in range(3):
-        x = given.copy()
-        for got, right in zip((*fast(x), x), (*want, plain), strict=True):
-            np.testing.assert_array_equal(got, right)
+    agree(halved_twice, np.linspace(-1.0, 1.0, 77).reshape(shape), tolerance=0)
 
 
 def smoothed(x, axis):
@@ -361,10 +344,6 @@ def test_many_stacked_rows_are_written_one_by_one(name, n):
     f = STACKS[name]
     x = np.random.default_rng(0).normal(size=(n, 4))
     weights = np.random.default_rng(1).normal(size=f(x).shape)
-    fast = jit(f)
-    slopes = jit(lambda x: gradient(lambda x: np.sum(f(x) * weights), x)[0])
-    want = gradient(lambda x: np.sum(f(x) * weights), x)[0]
-    for _ in range(3):
-        np.testing.assert_allclose(fast(x), f(x), rtol=1e-13)
-        np.testing.assert_allclose(slopes(x), want, rtol=1e-12, atol=1e-13)
+    fast = agree(f, x, tolerance=1e-13)
+    agree(lambda x: gradient(lambda x: np.sum(f(x) * weights), x)[0], x, tolerance=1e-13)
     assert "written piece by piece" in fast.explain(x)

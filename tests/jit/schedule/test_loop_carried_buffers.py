@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
+from tables import functions
 
 import tracker as tr
 from tracker import gradient, jit
@@ -13,84 +14,53 @@ from tracker import gradient, jit
 N, STEPS = 41, 14
 
 
-def _neighbours(s, a, b, t, idx):
-    s[a] = s[a] + 0.1 * (np.roll(s[b], 1) - s[a])
+class Acts:
+    def neighbours(s, a, b, t, idx):
+        s[a] = s[a] + 0.1 * (np.roll(s[b], 1) - s[a])
+
+    def inner(s, a, b, t, idx):
+        s[a][1:-1] += 0.1 * (s[b][2:] - s[b][:-2])
+
+    def after(s, a, b, t, idx):
+        s[a][1:] = 0.5 * s[a][:-1] + 0.3 * s[b][1:]
+
+    def edge(s, a, b, t, idx):
+        s[a][0] = s[b][-1] * 0.5
+
+    def at(s, a, b, t, idx):
+        s[a][idx[t]] = 0.9 * s[b][idx[t]] + 0.1 * s[a][idx[t] - 1]
+
+    def added(s, a, b, t, idx):
+        s[a][idx[t]] += 0.1 * s[b][idx[t]]
+
+    def swap(s, a, b, t, idx):
+        s[a], s[b] = s[b], s[a]
+
+    def sine(s, a, b, t, idx):
+        s[a] = np.sin(s[b]) + 0.5 * s[a]
+
+    def choice(s, a, b, t, idx):
+        s[a] = np.where(s[b] > 0.0, s[a], 0.5 * s[b])
+
+    def scaled(s, a, b, t, idx):
+        s[a] = s[a] * (1.0 + 0.01 * np.sum(s[b]))
+
+    def backwards(s, a, b, t, idx):
+        s[a] = 0.5 * (s[a] + s[b][::-1])
+
+    def copied(s, a, b, t, idx):
+        s[a] = s[b].copy()
+
+    def chain(s, a, b, t, idx):
+        s[a] = np.tanh(np.exp(-(np.tanh(s[b]) ** 2)) * s[a])
+
+    def again(s, a, b, t, idx):
+        for _ in range(3):
+            s[a] = s[a] + 0.01 * (np.roll(s[b], -1) - s[b])
+            s[b] = s[b] + 0.01 * s[a]
 
 
-def _inner(s, a, b, t, idx):
-    s[a][1:-1] += 0.1 * (s[b][2:] - s[b][:-2])
-
-
-def _after(s, a, b, t, idx):
-    s[a][1:] = 0.5 * s[a][:-1] + 0.3 * s[b][1:]
-
-
-def _edge(s, a, b, t, idx):
-    s[a][0] = s[b][-1] * 0.5
-
-
-def _at(s, a, b, t, idx):
-    s[a][idx[t]] = 0.9 * s[b][idx[t]] + 0.1 * s[a][idx[t] - 1]
-
-
-def _added(s, a, b, t, idx):
-    s[a][idx[t]] += 0.1 * s[b][idx[t]]
-
-
-def _swap(s, a, b, t, idx):
-    s[a], s[b] = s[b], s[a]
-
-
-def _sine(s, a, b, t, idx):
-    s[a] = np.sin(s[b]) + 0.5 * s[a]
-
-
-def _choice(s, a, b, t, idx):
-    s[a] = np.where(s[b] > 0.0, s[a], 0.5 * s[b])
-
-
-def _scaled(s, a, b, t, idx):
-    s[a] = s[a] * (1.0 + 0.01 * np.sum(s[b]))
-
-
-def _backwards(s, a, b, t, idx):
-    s[a] = 0.5 * (s[a] + s[b][::-1])
-
-
-def _copied(s, a, b, t, idx):
-    s[a] = s[b].copy()
-
-
-def _chain(s, a, b, t, idx):
-    s[a] = np.tanh(np.exp(-(np.tanh(s[b]) ** 2)) * s[a])
-
-
-def _again(s, a, b, t, idx):
-    for _ in range(3):
-        s[a] = s[a] + 0.01 * (np.roll(s[b], -1) - s[b])
-        s[b] = s[b] + 0.01 * s[a]
-
-
-ACTS = {
-    f.__name__[1:]: f
-    for f in (
-        _neighbours,
-        _inner,
-        _after,
-        _edge,
-        _at,
-        _added,
-        _swap,
-        _sine,
-        _choice,
-        _scaled,
-        _backwards,
-        _copied,
-        _chain,
-        _again,
-    )
-}
-
+ACTS = functions(Acts)
 acts = st.tuples(st.sampled_from(sorted(ACTS)), st.integers(0, 2), st.integers(0, 2))
 
 

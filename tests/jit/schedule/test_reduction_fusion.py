@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from compiled import agree
 
 import tracker
 from tracker import value_and_grad
@@ -56,17 +57,13 @@ def test_threads_share_the_loop(threads, monkeypatch):
     monkeypatch.setattr(loop_nest, "_MIN_THREADED_WORK", 100)
     x = RNG.normal(size=2000)
     with tracker.config(threads=threads):
-        fast = tracker.jit(value_and_grad(rosenbrock), strict=True)
-        for got, want in zip(fast(x), value_and_grad(rosenbrock)(x), strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-12)
+        agree(value_and_grad(rosenbrock), x, strict=True)
 
 
 @pytest.mark.parametrize("view", [lambda x: x[::-1], lambda x: np.repeat(x, 3)[::3]])
 def test_arguments_of_any_layout(view):
     x = view(RNG.normal(size=500))
-    fast = tracker.jit(value_and_grad(rosenbrock), strict=True)
-    for got, want in zip(fast(x), value_and_grad(rosenbrock)(x), strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-12)
+    agree(value_and_grad(rosenbrock), x, strict=True)
 
 
 def test_a_maximum_over_part_of_the_loop():
@@ -76,9 +73,8 @@ def test_a_maximum_over_part_of_the_loop():
         y = (x[1:] - x[:-1]) ** 2
         return np.max(y), np.sin(np.concatenate([y, np.full(1, 1e9)]))
 
-    fast, x = tracker.jit(f, strict=True), RNG.normal(size=300)
-    for got, want in zip(fast(x), f(x), strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-12)
+    x = RNG.normal(size=300)
+    fast = agree(f, x, strict=True)
     assert "folds max over 299" in fast.explain(x)
 
 
@@ -86,7 +82,6 @@ def test_kernels_that_share_nothing_are_not_fused():
     def f(x):
         return np.sum(x[1:] ** 2), np.exp(x)
 
-    fast, x = tracker.jit(f, strict=True), RNG.normal(size=300)
-    for got, want in zip(fast(x), f(x), strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-12)
+    x = RNG.normal(size=300)
+    fast = agree(f, x, strict=True)
     assert "2 kernel(s)" in fast.explain(x)

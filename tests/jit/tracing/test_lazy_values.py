@@ -4,10 +4,11 @@ function does.
 
 import numpy as np
 import pytest
+from compiled import agree
 from counting import peak_bytes
 from hypothesis import given
-from jit_programs import check, programs
-from lazy_arrays import ARRAY, LATER, N, arrays, everything, peak, rosenbrock, same, tanh_exp
+from jit_programs import check_calls, programs
+from lazy_arrays import ARRAY, LATER, N, arrays, everything, peak, rosenbrock, tanh_exp
 from pairwise import crossed
 
 import tracker
@@ -31,19 +32,6 @@ def slopes(program, *xs):
     return gradient(program.loss, *xs)
 
 
-def agree(program, plain, compiled, soon=0):
-    for given_ in (program.arguments, program.arguments, program.others(1)):
-        with everything(soon):
-            check(
-                program,
-                plain,
-                compiled,
-                lambda given_=given_: program.copies(given_),
-                10 * program.tolerance,
-                "compiled",
-            )
-
-
 # What is compared, whether each call is a first one, how much NumPy computes, and whether numbers
 # are freed at once, so that what can be computed again is never kept.
 WAYS = {
@@ -61,11 +49,13 @@ WAYS = {
 def test_random_programs(name, program):
     plain, first, soon, frees = WAYS[name]
     whole = jit(lambda *xs: plain(program, *xs))
+    way = (lambda *xs: _afresh(plain, program)(*xs)) if first else whole
     with pytest.MonkeyPatch.context() as patch:
         if frees:
             patch.setattr(tracer, "_MIN_BYTE_LIMIT", -1)
             patch.setattr(tracer, "_BYTES_PER_EQUATION", -1)
-        agree(program, plain, lambda *xs: (_afresh(plain, program) if first else whole)(*xs), soon)
+        with everything(soon):
+            check_calls(program, plain, way, tolerance=10)
 
 
 def _afresh(plain, program):
@@ -110,7 +100,7 @@ def test_what_is_a_copy_of_it_is_none_of_its_views(name, soon, written, result):
 
     x = np.random.default_rng(0).normal(size=(6, 8))
     with everything(soon):
-        same(f if result == "value" else lambda x: gradient(f, x)[0], x)
+        agree(f if result == "value" else lambda x: gradient(f, x)[0], x)
 
 
 # Large arrays -------------------------------------------------------------------------------------
@@ -134,14 +124,14 @@ CASES = [
 
 @pytest.mark.parametrize(("f", "count"), CASES)
 def test_nothing_is_computed_by_numpy(f, count, computed, machine_code):
-    same(f, *arrays(count))
+    agree(f, *arrays(count))
     assert not computed
 
 
 @pytest.mark.parametrize(("f", "count"), CASES)
 def test_what_numpy_computes(f, count, monkeypatch):
     monkeypatch.setattr(first_call, "BYTES_WHILE_COMPILING", LATER)
-    same(f, *arrays(count))
+    agree(f, *arrays(count))
 
 
 def test_results_are_the_callers_own(monkeypatch):
@@ -190,7 +180,7 @@ def test_values_in_use_are_not_overwritten(monkeypatch):
         d = -c
         return b + d.reshape(2, -1), a - a, c, d / c
 
-    same(f, *arrays(1), tolerance=0)
+    agree(f, *arrays(1), tolerance=0)
 
 
 def test_a_choice_takes_the_place_of_either_side(monkeypatch):
@@ -207,7 +197,7 @@ def test_a_choice_takes_the_place_of_either_side(monkeypatch):
             np.where(x < 0, x > 1, x < 2),
         )
 
-    same(f, *arrays(1), tolerance=0)
+    agree(f, *arrays(1), tolerance=0)
 
 
 def test_the_first_call_of_a_gradient_needs_the_memory_of_its_results(computed, machine_code):
@@ -234,7 +224,7 @@ def test_large_results_of_small_arrays_are_lazy(f, computed, machine_code):
     most = peak_bytes(lambda: fast(x, y)) / lazy.LARGE
     assert not computed
     assert most < 2 * 3 + 2  # two arrays of 1 << 19 or 20 numbers, and the compiler's own
-    same(lambda x, y: tracker.withgradient(f, x, y), x, y)
+    agree(lambda x, y: tracker.withgradient(f, x, y), x, y)
 
 
 def test_small_arrays_are_computed_at_once(computed):
@@ -255,7 +245,7 @@ def test_a_long_loop_puts_off_smaller_arrays(machine_code):
             seen.append(record.has_lazy_data(x))
         return x
 
-    same(f, x)
+    agree(f, x)
     assert not seen[steps] and seen[2 * steps - 1]  # those of the first call that was traced
 
 
@@ -373,7 +363,7 @@ def test_numpy_is_sooner_where_there_is_much_to_compile(name, size, monkeypatch,
         compile_queue, "run_now", lambda work: compiled.append(work) or at_once(work)
     )
     (x,) = arrays(1)
-    same(lambda x: gradient(ragged, x.reshape(-1, 64)), x)
+    agree(lambda x: gradient(ragged, x.reshape(-1, 64)), x)
     assert len(compiled) == (size == 0)
 
 

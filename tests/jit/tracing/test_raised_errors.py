@@ -3,7 +3,8 @@ what had been written by then."""
 
 import numpy as np
 import pytest
-from side_by_side import each, functions_of, program
+from side_by_side import each, program
+from tables import functions_of
 
 from tracker import fori_loop, gradient, istracked, jit
 from tracker.jit.runtime.compile_queue import drain

@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
-from jit_programs import assert_same
+from equality import assert_same
 from side_by_side import each, program
 from stateful_objects import Body, Pose, Posed, Record, shown
 

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import fresh_python
 import numpy as np
 import pytest
-from jit_programs import assert_same
+from equality import assert_same
 
 import tracker as tr
 from tracker import gradient, jit
@@ -246,8 +246,11 @@ def test_readers_while_others_trace(switching_often):
 
 
 def test_many_threads_with_new_signatures():
-    f = jit(lambda x: np.sum(np.tanh(x) * shared[0, 1]) + table["k"])
-    plain = f.__wrapped__
+    def plain(x):
+        y = np.tanh(x) * shared[0, 1]
+        return np.sum(y) + table["k"] if len(x) % 2 else np.sum(y * y)
+
+    f = jit(plain)
 
     def work(seed):
         for n in range(1, 5):

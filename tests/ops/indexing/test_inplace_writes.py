@@ -7,6 +7,7 @@ import pytest
 from aliasing_programs import ARRAYS, PROGRAMS, run, total
 from compare_writes import same_as_numpy
 from hypothesis import given
+from tables import functions
 
 import tracker
 from tracker import gradient, jit, jvp, param
@@ -47,95 +48,170 @@ M = np.array([[0.1, 0.7, -0.3], [1.1, -0.4, 0.9]])
 Z = np.array([1 + 2j, 0.5 - 1j])
 
 
-def view_of_view(a):
-    row = a[1]
-    row[1:][0] = row[0] * 3
-    return a * a
+class OfMatrices:
+    def view_of_view(a):
+        row = a[1]
+        row[1:][0] = row[0] * 3
+        return a * a
+
+    def transposed_view(a):
+        t = a.T
+        t[0] *= 2
+        t[2, 1] = a[0, 0] * a[1, 1]
+        return a * a.T.sum()
+
+    def reshaped_view(a):
+        flat = a.reshape(-1)
+        flat[1:4] = flat[1:4] ** 2
+        a.ravel()[-1] = flat[0]
+        return a * 2
+
+    def reshape_that_copies(a):
+        copy = a.T.reshape(-1)
+        copy[:] = 0.0
+        return a + copy.sum()
+
+    def ravel_that_copies(a):
+        copy, view = a[0, ::-1].ravel(), a[0, ::-1].reshape(-1)
+        a[0] = 1.0
+        view[0] = 3.0
+        return a + copy.sum() * view
+
+    def both_views(a):
+        top, left = a[0], a[:, 0]
+        top += left[1]
+        left *= top[0]
+        return a * top[1]
+
+    def swapped_rows(a):
+        a[0], a[1] = a[1], a[0]
+        return a
+
+    def masks(a):
+        a[a < 0] *= a[a < 0]
+        a[np.array([True, False]), 1:] = a[1, 0]
+        a[a > 1] = 0.5
+        return a
+
+    def broadcast_values(a):
+        y = np.ones_like(a)
+        y[:, 1:] = a[:, :1]
+        y[..., 0] = a[0, 0]
+        y[None, 1] = a[0] * y[0]
+        return y
+
+    def integer_reads_copy(a):
+        part = a[[0, 1]]
+        part[:] = 0.0
+        return a + part
+
+    def functions(a):
+        np.copyto(a[0], a[1], where=[True, False, True])
+        np.put(a, [0, -1], [2.0, a[0, 1]] if not tracker.istracked(a) else np.stack([2.0, a[0, 1]]))
+        np.putmask(a, a < 0, a * a)
+        np.fill_diagonal(a, a[1, 2])
+        return a
+
+    def methods(a):
+        b = a.copy()
+        b.sort(axis=0)
+        b.T.sort()
+        b.put([1], a[0, 0])
+        c = np.zeros_like(a)
+        c.fill(a[1, 1])
+        return b * c + a
+
+    def flat_writes_of_fewer(a):
+        a.flat[::2] = [a[0, 0] ** 2, a[0, 1]]
+        a.flat[[0, 1, 4]] = a[1, :2] * 2
+        return a
+
+    def flat_writes(a):
+        a.T.flat[1] = a[0, 1] ** 2
+        a.flat[::2] *= 3
+        return a
+
+    def outs(a):
+        assert np.exp(a, out=a) is a
+        np.add(a[0], a[1], out=(a[0],))
+        np.multiply(a, 2, out=a, where=a > 1)
+        np.sum(a, axis=0, out=a[1])
+        return a
+
+    def placed(a):
+        np.place(a, a < 0, a[1, :2] ** 2)
+        np.put_along_axis(a, np.array([[2], [0]]), a[:, :1] * 3, axis=1)
+        np.put_along_axis(a, np.array([4, 1, 4]), a[0], axis=None)
+        return a
+
+    def views_without_dimensions(a):
+        whole = a.view()
+        whole[0, 0] *= 2
+        one = a[0, 1, ...]
+        one[...] = one * a[1, 1] + 2
+        two = a[..., 1, 2]
+        two += one
+        scalar = np.zeros((), like=a) if tracker.istracked(a) else np.zeros(())
+        scalar[...][()] = two
+        return a * one * two + scalar
+
+    def read_and_written(a):
+        """Reads of recent and of older writes, between other writes."""
+        y = np.zeros_like(a[0])
+        y[0] = a[0, 0]
+        kept = y * 2
+        y[1] = y[0] * a[0, 1]
+        y[0] = y[0] + y[1]
+        tail = y[1:]
+        y[2] = y[-2] * y[0] + tail[0]
+        tail[0] = y[2] ** 2
+        y[1] += y[1]
+        return np.stack([y * kept, y + tail[1]])
+
+    def partitioned(a):
+        a.T.partition(1)
+        a.partition(1, axis=1)
+        return a * np.arange(6.0).reshape(2, 3)
+
+    def at_repeated_places(a):
+        b = a[0] * 1.0
+        np.multiply.at(b, [0, 1, 0, 0], a[1, [0, 1, 2, 0]])
+        np.maximum.at(b, [1, 2, 1], a[1])
+        np.negative.at(b, np.array([2, 2, 1]))
+        np.subtract.at(b, (slice(1),), 2 * a[0, 0])
+        np.divide.at(b, slice(1, 2), a[0, 0])
+        np.add.at(b, (np.array([1, 1]),), a[1, 1])
+        np.power.at(a, ([0, 1, 0], [0, 2, 0]), 2)
+        return a * b
+
+    def written_over_itself(a):
+        b = np.exp(a)
+        b[::-1] = b
+        b[:, ::-1] = b
+        return np.sin(b) * np.arange(6.0).reshape(2, 3)
 
 
-def transposed_view(a):
-    t = a.T
-    t[0] *= 2
-    t[2, 1] = a[0, 0] * a[1, 1]
-    return a * a.T.sum()
+class OfVectors:
+    def swapped_elements(a):
+        a[0], a[1] = a[1], a[0]
+        return a * np.arange(1.0, 4.0)
 
+    def overlapping(a):
+        a[1:] = a[:-1] * 2
+        a[:-1] += a[1:]
+        return a
 
-def reshaped_view(a):
-    flat = a.reshape(-1)
-    flat[1:4] = flat[1:4] ** 2
-    a.ravel()[-1] = flat[0]
-    return a * 2
+    def recurrence(a):
+        y = np.zeros_like(a)
+        y[0] = a[0]
+        for i in range(1, len(a)):
+            y[i] = 0.5 * y[i - 1] + a[i] ** 2
+        return y
 
-
-def reshape_that_copies(a):
-    copy = a.T.reshape(-1)
-    copy[:] = 0.0
-    return a + copy.sum()
-
-
-def ravel_that_copies(a):
-    copy, view = a[0, ::-1].ravel(), a[0, ::-1].reshape(-1)
-    a[0] = 1.0
-    view[0] = 3.0
-    return a + copy.sum() * view
-
-
-def both_views(a):
-    top, left = a[0], a[:, 0]
-    top += left[1]
-    left *= top[0]
-    return a * top[1]
-
-
-def swapped_rows(a):
-    a[0], a[1] = a[1], a[0]
-    return a
-
-
-def swapped_elements(a):
-    a[0], a[1] = a[1], a[0]
-    return a * np.arange(1.0, 4.0)
-
-
-def overlapping(a):
-    a[1:] = a[:-1] * 2
-    a[:-1] += a[1:]
-    return a
-
-
-def recurrence(a):
-    y = np.zeros_like(a)
-    y[0] = a[0]
-    for i in range(1, len(a)):
-        y[i] = 0.5 * y[i - 1] + a[i] ** 2
-    return y
-
-
-def repeated_places(a):
-    y = np.zeros_like(a)
-    y[np.array([0, 1, 0])] = a
-    return y * a
-
-
-def masks(a):
-    a[a < 0] *= a[a < 0]
-    a[np.array([True, False]), 1:] = a[1, 0]
-    a[a > 1] = 0.5
-    return a
-
-
-def broadcast_values(a):
-    y = np.ones_like(a)
-    y[:, 1:] = a[:, :1]
-    y[..., 0] = a[0, 0]
-    y[None, 1] = a[0] * y[0]
-    return y
-
-
-def integer_reads_copy(a):
-    part = a[[0, 1]]
-    part[:] = 0.0
-    return a + part
+    def repeated_places(a):
+        y = np.zeros_like(a)
+        y[np.array([0, 1, 0])] = a
+        return y * a
 
 
 def complex_parts(z):
@@ -143,44 +219,6 @@ def complex_parts(z):
     z.imag *= 2
     z.real[:] = z.imag
     return z * z
-
-
-def functions(a):
-    np.copyto(a[0], a[1], where=[True, False, True])
-    np.put(a, [0, -1], [2.0, a[0, 1]] if not tracker.istracked(a) else np.stack([2.0, a[0, 1]]))
-    np.putmask(a, a < 0, a * a)
-    np.fill_diagonal(a, a[1, 2])
-    return a
-
-
-def methods(a):
-    b = a.copy()
-    b.sort(axis=0)
-    b.T.sort()
-    b.put([1], a[0, 0])
-    c = np.zeros_like(a)
-    c.fill(a[1, 1])
-    return b * c + a
-
-
-def flat_writes_of_fewer(a):
-    a.flat[::2] = [a[0, 0] ** 2, a[0, 1]]
-    a.flat[[0, 1, 4]] = a[1, :2] * 2
-    return a
-
-
-def flat_writes(a):
-    a.T.flat[1] = a[0, 1] ** 2
-    a.flat[::2] *= 3
-    return a
-
-
-def outs(a):
-    assert np.exp(a, out=a) is a
-    np.add(a[0], a[1], out=(a[0],))
-    np.multiply(a, 2, out=a, where=a > 1)
-    np.sum(a, axis=0, out=a[1])
-    return a
 
 
 def augmented(a):
@@ -194,76 +232,10 @@ def augmented(a):
     return a
 
 
-def placed(a):
-    np.place(a, a < 0, a[1, :2] ** 2)
-    np.put_along_axis(a, np.array([[2], [0]]), a[:, :1] * 3, axis=1)
-    np.put_along_axis(a, np.array([4, 1, 4]), a[0], axis=None)
-    return a
-
-
-def views_without_dimensions(a):
-    whole = a.view()
-    whole[0, 0] *= 2
-    one = a[0, 1, ...]
-    one[...] = one * a[1, 1] + 2
-    two = a[..., 1, 2]
-    two += one
-    scalar = np.zeros((), like=a) if tracker.istracked(a) else np.zeros(())
-    scalar[...][()] = two
-    return a * one * two + scalar
-
-
-def read_and_written(a):
-    """Reads of recent and of older writes, between other writes."""
-    y = np.zeros_like(a[0])
-    y[0] = a[0, 0]
-    kept = y * 2
-    y[1] = y[0] * a[0, 1]
-    y[0] = y[0] + y[1]
-    tail = y[1:]
-    y[2] = y[-2] * y[0] + tail[0]
-    tail[0] = y[2] ** 2
-    y[1] += y[1]
-    return np.stack([y * kept, y + tail[1]])
-
-
-def partitioned(a):
-    a.T.partition(1)
-    a.partition(1, axis=1)
-    return a * np.arange(6.0).reshape(2, 3)
-
-
-def at_repeated_places(a):
-    b = a[0] * 1.0
-    np.multiply.at(b, [0, 1, 0, 0], a[1, [0, 1, 2, 0]])
-    np.maximum.at(b, [1, 2, 1], a[1])
-    np.negative.at(b, np.array([2, 2, 1]))
-    np.subtract.at(b, (slice(1),), 2 * a[0, 0])
-    np.divide.at(b, slice(1, 2), a[0, 0])
-    np.add.at(b, (np.array([1, 1]),), a[1, 1])
-    np.power.at(a, ([0, 1, 0], [0, 2, 0]), 2)
-    return a * b
-
-
-def written_over_itself(a):
-    b = np.exp(a)
-    b[::-1] = b
-    b[:, ::-1] = b
-    return np.sin(b) * np.arange(6.0).reshape(2, 3)
-
-
-OF_MATRICES = [
-    *(placed, written_over_itself, views_without_dimensions, read_and_written, partitioned),
-    *(at_repeated_places, view_of_view, transposed_view, reshaped_view, reshape_that_copies),
-    *(ravel_that_copies, both_views, swapped_rows, masks, broadcast_values),
-    *(integer_reads_copy, functions, methods, flat_writes, flat_writes_of_fewer, outs),
-]
-OF_VECTORS = [swapped_elements, overlapping, recurrence, repeated_places]
-
-
 @pytest.mark.parametrize("f, x", [
-    *((f, M) for f in OF_MATRICES), *((f, V) for f in OF_VECTORS), (complex_parts, Z),
-    (augmented, np.abs(M)),
+    *((f, M) for f in functions(OfMatrices).values()),
+    *((f, V) for f in functions(OfVectors).values()),
+    (complex_parts, Z), (augmented, np.abs(M)),
 ], ids=lambda f: getattr(f, "__name__", ""))  # fmt: skip
 def test_case(f, x):
     same_as_numpy(f, x, order=2)

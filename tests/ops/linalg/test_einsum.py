@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 from cases import check_numbers
+from compiled import agree
 from hypothesis import given
 from hypothesis import strategies as st
 from op_rows import row, sample, x, z
@@ -179,11 +180,7 @@ def test_sums_keep_the_dtype_of_their_terms(dtype):
             np.einsum("...->...", a),
         )
 
-    fast = jit(f)
-    for _ in range(2):
-        for got, want in zip(fast(a), f(a), strict=True):
-            assert (type(got), got.dtype) == (type(want), want.dtype)
-            np.testing.assert_array_equal(got, want)
+    agree(f, a, tolerance=0)
 
 
 @pytest.mark.parametrize("text", ["ji,jk->k", "ij,jk,kl->il", "ij,ij->", "i,ij->j"])
@@ -196,13 +193,7 @@ def test_sums_of_mixed_floats_are_as_precise_as_numpys(text, short, long):
         (np.random.default_rng(at).normal(size=[extents[i] for i in term]) * 10).astype(kind)
         for at, (term, kind) in enumerate(zip(terms, kinds, strict=False))
     ]
-    want = np.einsum(text, *arrays)
-    traced = jit(lambda *a: np.einsum(text, *a))
-    for _ in range(2):
-        got = traced(*arrays)
-        assert got.dtype == want.dtype
-        near = 50 * np.finfo(long).eps
-        np.testing.assert_allclose(got, want, rtol=near, atol=near * np.max(abs(want)))
+    agree(lambda *a: np.einsum(text, *a), *arrays, tolerance=50 * np.finfo(long).eps)
     for array, found in zip(
         arrays, gradient(lambda *a: np.sum(abs(np.einsum(text, *a))), *arrays), strict=True
     ):

@@ -7,6 +7,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import scipy.special as sc
+from compiled import agree
 from op_rows import row, sample
 from special_points import ACCURACY, DOMAINS, QUADRATURES, SAMPLES
 
@@ -84,9 +85,7 @@ def test_a_parameter_of_many_elements_compiled():
     def slopes(v, x):
         return gradient(lambda v: np.sum(sc.jv(v, x) * sc.hyp1f1(v, v + 1, 0.3)), v)[0]
 
-    compiled = jit(slopes)
-    for _ in range(2):
-        np.testing.assert_allclose(compiled(v, 2.0), slopes(v, 2.0), rtol=1e-11, atol=1e-13)
+    agree(slopes, v, 2.0, tolerance=1e-13)
     for order in (2, 2.0):  # a whole number is an order as any other
         assert gradient(sc.jv, order, 3.0)[0] == pytest.approx(
             float(mp.diff(mp.besselj, (2, 3), (1, 0)))
@@ -141,10 +140,7 @@ def test_black_scholes_runs_natively():
         rng.uniform(low, high, 50)
         for low, high in [(80, 120), (80, 120), (0.1, 2), (0.0, 0.05), (0.1, 0.5)]
     ]
-    compiled = jit(lambda *xs: gradient(f, *xs), strict=True)
-    for _ in range(2):
-        for a, b in zip(compiled(*args), gradient(f, *args), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
+    agree(lambda *xs: gradient(f, *xs), *args, tolerance=1e-13, strict=True)
 
 
 # Singular points (docs/explanation/conventions.md)

@@ -26,8 +26,12 @@ def decayed(a, t):
     return np.stack([np.exp(-a * t), 3 * np.exp(-2 * a * t)])
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_methods(method):
+@pytest.mark.parametrize(
+    "method, transform",
+    [*((method, lambda f: f) for method in METHODS), *((m, tracker.jit) for m in METHODS[:3])],
+    ids=[*METHODS, *(f"{method}, compiled" for method in METHODS[:3])],
+)
+def test_methods(method, transform):
     """A captured parameter, ends and times, at once."""
 
     def f(a, start, t, end):
@@ -38,7 +42,8 @@ def test_methods(method):
     def exact(a, start, t, end):
         return decayed(a, np.stack([t, end]))
 
-    check_exact(f, exact, 0.7, 0.1, 0.5, 1.0, rtol=1e-5 if method in ("BDF", "LSODA") else 1e-6)
+    rtol = 1e-5 if method in ("BDF", "LSODA") else 1e-6
+    check_exact(transform(f), exact, 0.7, 0.1, 0.5, 1.0, rtol=rtol)
 
 
 def wave(t, y, w):
@@ -112,27 +117,22 @@ def filled(t, y, a):
     return dy
 
 
+# Of the equation y' = -a y, from 1 at 0.
+UNIT = {"t_span": (0.0, 1.0), "y0": [1.0], **TIGHT}
+DECAYS = {
+    "a filled buffer": lambda a: solve_ivp(filled, args=(a,), **UNIT).y[0, -1],
+    "closure": lambda a: solve_ivp(lambda t, y: -a * y, **UNIT).y[0, -1],
+    "a buffer that a closure fills": lambda a: solve_ivp(lambda t, y: filled(t, y, a), **UNIT).y[
+        0, -1
+    ],
+    "odeint, closure": lambda a: odeint(lambda y, t: [-a * y[0]], [1.0], [0.0, 1.0], **TIGHT)[
+        -1, 0
+    ],
+    "an object": lambda a: solve_ivp(Rate(a), **UNIT).y[0, -1],
+    "counted calls": lambda a: solve_ivp(count(lambda t, y: -a * y), **UNIT).y[0, -1],
+}
 PROGRAMS = {
-    "a filled buffer": (
-        lambda a: solve_ivp(filled, (0.0, 1.0), [1.0], args=(a,), **TIGHT).y[0, -1],
-        lambda a: np.exp(-a),
-        (0.7,),
-    ),
-    "closure": (
-        lambda a: solve_ivp(lambda t, y: -a * y, (0.0, 1.0), [1.0], **TIGHT).y[0, -1],
-        lambda a: np.exp(-a),
-        (0.7,),
-    ),
-    "a buffer that a closure fills": (
-        lambda a: solve_ivp(lambda t, y: filled(t, y, a), (0.0, 1.0), [1.0], **TIGHT).y[0, -1],
-        lambda a: np.exp(-a),
-        (0.7,),
-    ),
-    "odeint, closure": (
-        lambda a: odeint(lambda y, t: [-a * y[0]], [1.0], [0.0, 1.0], **TIGHT)[-1, 0],
-        lambda a: np.exp(-a),
-        (0.7,),
-    ),
+    **{name: (f, lambda a: np.exp(-a), (0.7,)) for name, f in DECAYS.items()},
     "odeint, times": (
         lambda a, t: odeint(Rate(a), [1.0], [0.0, t, t, 2.0], tfirst=True, **TIGHT)[1:, 0],
         lambda a, t: np.exp(-a * np.stack([t, t, 2.0 + 0 * t])),
@@ -147,16 +147,6 @@ PROGRAMS = {
         lambda a: solve_ivp(lambda t, y: a * y**2, (0, 2), [1], t_eval=[0.5, 1.5], **TIGHT).y[0],
         lambda a: 1 / (1 - 0.5 * a) * np.ones(1),
         (1.0,),
-    ),
-    "an object": (
-        lambda a: solve_ivp(Rate(a), (0.0, 1.0), [1.0], **TIGHT).y[0, -1],
-        lambda a: np.exp(-a),
-        (0.7,),
-    ),
-    "counted calls": (
-        lambda a: solve_ivp(count(lambda t, y: -a * y), (0.0, 1.0), [1.0], **TIGHT).y[0, -1],
-        lambda a: np.exp(-a),
-        (0.7,),
     ),
     "backwards in time": (
         lambda a, end: solve_ivp(Rate(a), (1.0, end), [1.0], t_eval=[0.5, end], **TIGHT).y[0],
@@ -187,6 +177,27 @@ PROGRAMS = {
         )[0],
         lambda a, t: np.exp(-a * np.stack([t, 0.8 + 0 * t])),
         (0.7, 0.3),
+    ),
+    "a number to start from": (
+        lambda y0, a: odeint(lambda y, t, a: -a * y, y0, [0.0, 0.4, 1.1], (a,), **TIGHT)[1:, 0],
+        lambda y0, a: y0 * np.exp(-a * np.array([0.4, 1.1])),
+        (2.0, 0.7),
+    ),
+    "a complex state": (
+        lambda a, end: (
+            solve_ivp(
+                lambda t, y, a: (2j - a) * y * t,
+                (0.0, end),
+                np.array([3 + 4j]),
+                t_eval=[end],
+                args=(a,),
+                **TIGHT,
+            )
+            .y[0, -1]
+            .imag
+        ),
+        lambda a, end: np.exp(-a * end**2 / 2) * (3 * np.sin(end**2) + 4 * np.cos(end**2)),
+        (0.7, 1.1),
     ),
     "conjugate": (
         lambda a: np.abs(
@@ -508,7 +519,7 @@ COMPILED_PROGRAMS = [
     *("a filled buffer", "closure", "an object", "backwards in time", "vectorized", "conjugate"),
     *("dense output", "dense output at one time", "odeint, closure", "odeint, times"),
     *("events of one direction", "states of events", "an event that ends it"),
-    *("stiff, backwards in time", "stiff, dense output"),
+    *("stiff, backwards in time", "stiff, dense output", "a number to start from"),
 ]
 
 
@@ -653,24 +664,6 @@ def test_compiled_stiff_derivatives(method, tight_kinetics):
         want = np.einsum("ij,ijk->k", weights, slopes)
         np.testing.assert_allclose(found.grad[0], want, rtol=1e-4)
     assert compiled.cache_info().traces == 1
-
-
-@pytest.mark.parametrize("method", METHODS[:3])
-def test_compiled_methods(method):
-    def f(a, start, t, end):
-        given = {"t_eval": np.stack([start, t, end]), "method": method, "rtol": 1e-5}
-        y0 = [np.exp(-a * start), 3 * np.exp(-2 * a * start)]
-        return solve_ivp(lambda t, y: decay(t, y, a), (start, end), y0, **given).y
-
-    def loss(*args):
-        return np.sum(f(*args) * [[1.0, 2.0, 3.0], [0.3, 0.2, 0.1]])
-
-    args = (0.7, 0.1, 0.5, 1.0)
-    compiled = tracker.jit(lambda *args: tracker.withgradient(loss, *args))
-    for _ in range(2):
-        found, want = compiled(*args), tracker.withgradient(loss, *args)
-        assert found.val == pytest.approx(want.val, rel=1e-9)
-        np.testing.assert_allclose(found.grad, want.grad, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize(

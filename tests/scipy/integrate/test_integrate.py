@@ -10,9 +10,9 @@ import scipy.integrate
 import scipy.linalg
 import scipy.optimize
 from exact_derivatives import area, check_exact, integrated
-from scipy_cases import against_scipy, refused
+from scipy_cases import against_scipy
+from tables import refused
 
-import tracker
 from tracker import UnsupportedError, data, gradient, jit, param
 from tracker.scipy import integrate
 from tracker.testing import gradcheck
@@ -62,15 +62,6 @@ def pendulum(t, y, a):
 START, TIMES, RATES = np.array([1.0, 0.5]), np.array([0.0, 0.4, 1.1]), np.array([0.7, 0.9])
 
 
-def decayed(start, a):
-    return np.exp(-a * TIMES)[:, None] * start
-
-
-def swung(start, a, times):
-    """The states of the pendulum at all the times but the first, in columns."""
-    return integrated(lambda t, y: pendulum(t, y, a), start, times)[1:].T
-
-
 def test_odeint_of_plain_numbers_is_scipys():
     ours = integrate.odeint(prey, START, TIMES, (1.2, RATES))
     np.testing.assert_array_equal(ours, scipy.integrate.odeint(prey, START, TIMES, (1.2, RATES)))
@@ -88,13 +79,6 @@ def test_odeint():
         return integrated(lambda t, y: prey(y, t, a, b), y0, t)
 
     check_exact(f, exact, START, TIMES, 1.2, RATES)
-    check_exact(
-        lambda a: integrate.odeint(
-            lambda t, y, a: [-a * y[0]], [1.0], [0.0, 1.0], (a,), tfirst=True, **TIGHT
-        ),
-        lambda a: np.array([[1.0], [np.exp(-a)]]),
-        0.7,
-    )
 
 
 def test_arguments_in_structures():
@@ -111,60 +95,6 @@ def test_arguments_in_structures():
     (found,) = gradient(lambda p: solutions(rates, ({"a": p[0], "b": [RATES]}, "prey", p[1])), p)
     (want,) = gradient(lambda p: solutions(prey, (p[0], RATES * p[1])), p)
     np.testing.assert_allclose(found, want, rtol=1e-6)
-
-
-def test_second_derivative_of_a_solution():
-    def f(a):
-        return integrate.odeint(lambda y, t, a: -a * y, START, TIMES, (a,), **TIGHT)
-
-    check_exact(f, lambda a: decayed(START, a), 0.7, order=2)
-
-
-def test_solve_ivp():
-    def at_times(y0, a):
-        options = {"t_eval": [0.3, 1.0], "args": (a,), **TIGHT}
-        return integrate.solve_ivp(pendulum, (0.0, 1.0), y0, **options).y
-
-    check_exact(at_times, lambda y0, a: swung(y0, a, [0.0, 0.3, 1.0]), START, 1.3)
-
-    def at_end(y0, a, end):
-        options = {"args": (a,), "method": "DOP853", **TIGHT}
-        return integrate.solve_ivp(pendulum, (0.0, end), y0, **options).y[:, -1]
-
-    check_exact(at_end, lambda y0, a, end: swung(y0, a, [0.0, end])[:, 0], START, 1.3, 0.8)
-    found = integrate.solve_ivp(pendulum, (0.0, 1.0), param(START), args=(1.3,))
-    want = scipy.integrate.solve_ivp(pendulum, (0.0, 1.0), START, args=(1.3,))
-    np.testing.assert_allclose(found.t.data if tracker.istracked(found.t) else found.t, want.t)
-    np.testing.assert_allclose(data(found.y), want.y, rtol=1e-2)
-    assert found.success
-
-
-def test_compiled_solution():
-    def f(a):
-        return integrate.odeint(lambda y, t, a: -a * y, START, TIMES, (a,), **TIGHT)[-1, 0]
-
-    compiled = jit(f)
-    for a in (0.7, 0.7, 0.9):
-        assert compiled(a) == pytest.approx(np.exp(-1.1 * a), rel=1e-6)
-        assert gradient(compiled, a)[0] == pytest.approx(-1.1 * np.exp(-1.1 * a), rel=1e-6)
-
-
-def stiff(y, t, k):
-    fast, slow = 3e3 * y[1] ** 2, 1e4 * y[1] * y[2]
-    return [slow - k * y[0], k * y[0] - slow - fast, fast]
-
-
-def test_a_stiff_equation():
-    def f(k):
-        return integrate.odeint(stiff, [1.0, 0.0, 0.0], [0.0, 4.0, 40.0], (k,), **TIGHT)[-1, 0]
-
-    def exact(k):
-        options = {"rtol": 1e-12, "atol": 1e-12, "method": "Radau"}
-        sides = lambda t, y: stiff(y, t, k)  # noqa: E731
-        return scipy.integrate.solve_ivp(sides, (0.0, 40.0), [1.0, 0.0, 0.0], **options).y[0, -1]
-
-    (found,) = gradient(f, 0.04)
-    assert found == pytest.approx((exact(0.0404) - exact(0.0396)) / 0.0008, rel=1e-3)
 
 
 def turning(t, y, m):
@@ -201,68 +131,6 @@ def test_options_of_the_equation_do_not_reach_the_adjoint():
 
     for tfirst in (True, False):
         check_exact(lambda m, tfirst=tfirst: ode(m, tfirst), lambda m: exact(m, TIMES), TURN)
-
-
-def test_a_number_to_start_from():
-    def f(y0, a):
-        return integrate.odeint(lambda y, t, a: -a * y, y0, TIMES, (a,), **TIGHT)
-
-    np.testing.assert_allclose(jit(f)(2.0, 0.7), f(2.0, 0.7), rtol=1e-6)
-    check_exact(f, decayed, 2.0, 0.7)
-
-
-def test_complex_solutions_of_real_parameters():
-    def f(a, end):
-        options = {"args": (a,), "t_eval": [end], **TIGHT}
-        y = integrate.solve_ivp(
-            lambda t, y, a: (2j - a) * y * t, (0.0, end), np.array([1 + 0.5j]), **options
-        ).y
-        return np.stack([y.real, y.imag])[:, 0, 0]
-
-    def exact(a, end):
-        c, s = np.cos(end**2), np.sin(end**2)
-        return np.exp(-a * end**2 / 2) * np.stack([c - 0.5 * s, s + 0.5 * c])
-
-    check_exact(f, exact, 0.7, 1.1)
-
-
-def test_compiled_times():
-    """Whether the first is the start, whether the last is the end, and whether they are sorted."""
-
-    def f(a, at, end):
-        times = np.stack([at, at + 0.5])
-        options = {"t_eval": times, "args": (a,)}
-        return integrate.solve_ivp(lambda t, y, a: -a * y * t, (0.0, end), START, **options).y
-
-    compiled = jit(f)
-    for at, end in ((0.0, 2.0), (0.9, 2.0), (0.0, 3.0), (0.5, 1.0)):
-        np.testing.assert_allclose(compiled(0.7, at, end), f(0.7, at, end), rtol=1e-9)
-    with pytest.raises(ValueError, match="not within `t_span`"):
-        compiled(0.7, 0.9, 1.0)
-
-    def tight(a, at, end):
-        options = {"t_eval": [at, 1.5], "args": (a,), "method": "DOP853", **TIGHT}
-        return integrate.solve_ivp(pendulum, (0.0, end), START, **options).y
-
-    def exact(a, at, end):
-        return swung(START, a, [0.0, at, 1.5])
-
-    check_exact(tight, exact, 1.3, 0.4, 2.0)
-    check_exact(
-        lambda a: tight(a, 0.4, 2.0)[0, 0], lambda a: exact(a, 0.4, 2.0)[0, 0], 1.3, order=2
-    )
-
-
-def test_a_compiled_solution_counts_evaluations():
-    even = {"first_step": 0.25, "max_step": 0.25, "atol": 1e3}  # which no error reaches
-
-    def f(a, end):
-        found = integrate.solve_ivp(turning, (0.0, end), START, t_eval=[end], args=(a,), **even)
-        return found.y, found.nfev
-
-    compiled = jit(f)
-    for end in (1.0, 2.0, 1.5):
-        assert compiled(TURN, end)[1] == f(TURN, end)[1] == 1 + 6 * 4 * end
 
 
 ENDS = [0.0, 1.0]

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import scipy.interpolate
-from scipy_cases import against_scipy, refused
+from scipy_cases import against_scipy
+from tables import refused
 
 from tracker import UnsupportedError, data, param
 from tracker.scipy import interpolate

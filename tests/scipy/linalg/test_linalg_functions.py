@@ -5,7 +5,8 @@ import inspect
 import numpy as np
 import pytest
 import scipy.linalg
-from scipy_cases import against_scipy, refused, since
+from scipy_cases import against_scipy, since
+from tables import refused
 
 from tracker import UnsupportedError, data, jit, param
 from tracker.scipy import linalg

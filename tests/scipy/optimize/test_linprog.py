@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 from exact_derivatives import check_exact, solved
-from scipy_cases import refused
+from tables import refused
 
 from tracker import UnsupportedError, data, gradient, jit, param
 from tracker.scipy import optimize

@@ -151,16 +151,6 @@ def test_compiled_minimum_within_bounds():
             np.testing.assert_allclose(ours, theirs, atol=1e-4)
 
 
-def test_compiled_root():
-    compiled = jit(lambda a: optimize.brentq(cubic, 0.0, 5.0, (a,)))
-    systems = jit(lambda a: optimize.root(system, GUESS, (a, 0.5)).x)
-    for a in (2.0, 2.0, 3.0):
-        x = scipy.optimize.brentq(cubic, 0.0, 5.0, (a,))
-        assert compiled(a) == pytest.approx(x)
-        assert gradient(compiled, a)[0] == pytest.approx(x / (3 * x**2 - a))
-        np.testing.assert_allclose(systems(a), root_of_system(a), rtol=CLOSE)
-
-
 def test_a_singular_root_is_refused():
     with pytest.raises(UnsupportedError, match="the solution that fsolve found has a singular"):
         gradient(lambda a: optimize.fsolve(lambda x: np.stack([a + 0 * x[0]]) - 1.0, [0.0])[0], 1.0)
@@ -208,38 +198,6 @@ def test_values_are_scipys(name):
         else:
             with pytest.raises(UnsupportedError, match="has a singular Jacobian"):
                 gradient(lambda a: f(optimize, a), a)
-
-
-@pytest.mark.filterwarnings("ignore:Number of calls to function has reached maxfev")
-def test_messages_and_counts_of_compiled_solvers():
-    """Success, message and number of steps are those of the call, not of the first one. The first
-    starts at the solution; a limit ends the others."""
-
-    def slopes(x, a):
-        across = x[1] - x[0] ** 2
-        return np.stack([-400 * x[0] * across - 2 * (a - x[0]), 200 * across])
-
-    def least(o, a):
-        found = o.minimize(rosenbrock, GUESS, (a,), jac=slopes, options={"maxiter": 3})
-        return found.x, found.success, found.message, found.nit, found.nfev, found.hess_inv
-
-    def rooted(o, a):
-        found = o.root(system, GUESS, (a + 1, -1.0), options={"maxfev": 5})
-        return found.x, found.success, found.message, found.nfev, found.fun
-
-    def fitted(o, a):
-        found, flag = o.leastsq(lambda x, a: x**2 - a, GUESS, (a,), maxfev=5)
-        return found, flag
-
-    for f in (least, rooted, fitted):
-        compiled = jit(lambda a, f=f: f(optimize, a))
-        for a in (1.0, 3.0, -2.0, 1.0):
-            for ours, theirs in zip(compiled(a), f(scipy.optimize, a), strict=True):
-                assert type(ours) is type(theirs)
-                if isinstance(ours, str):
-                    assert ours == theirs
-                else:
-                    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
 
 
 def test_operators_in_results_run_in_plain_python():
@@ -317,22 +275,6 @@ def test_starting_points_are_those_of_the_call(name):
         by_a, by_x = gradient(lambda a, x: f(optimize, a, x), 0.3, x)
         assert by_x == 0.0
         assert gradient(compiled, 0.3, x)[0] == pytest.approx(by_a, rel=CLOSE)
-
-
-def test_a_compiled_fit_within_bounds_that_none_meets():
-    a = np.random.default_rng(0).normal(size=(5, 3))
-
-    def f(o, b):
-        found = o.lsq_linear(a, b, (-0.2, 0.2))
-        return found.x, found.status, found.message, found.nit
-
-    compiled = jit(lambda b: f(optimize, b))
-    for b in (np.arange(5.0), 0.01 * np.ones(5), a @ np.full(3, 0.1), np.arange(5.0)):
-        for ours, theirs in zip(compiled(b), f(scipy.optimize, b), strict=True):
-            if isinstance(ours, str):
-                assert ours == theirs
-            else:
-                np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
 def test_python_numbers_stay_pythons():

@@ -11,7 +11,7 @@ import scipy.integrate
 import scipy.optimize
 import scipy.special as sc
 from exact_derivatives import solved
-from scipy_cases import refused
+from tables import refused
 
 from tracker import UnsupportedError, gradient, hessian, jit, jvp
 from tracker.scipy.integrate import fixed_quad, nquad, quad, romb

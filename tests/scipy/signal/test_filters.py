@@ -5,7 +5,8 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.signal
-from scipy_cases import against_scipy, refused
+from scipy_cases import against_scipy
+from tables import refused
 
 from tracker import param
 from tracker.scipy import signal

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.signal
 from pairwise import crossed
-from scipy_cases import against_scipy, check_program, refused
+from scipy_cases import against_scipy, check_program
+from tables import refused
 
 from tracker import data, jit, param
 from tracker.scipy import signal

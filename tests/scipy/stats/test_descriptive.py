@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import scipy.stats
-from scipy_cases import against_scipy, refused
+from scipy_cases import against_scipy
+from tables import refused
 
 from tracker import UnsupportedError, gradient, jit, param
 from tracker.scipy import stats

@@ -2,7 +2,8 @@
 
 import numpy as np
 import scipy.stats
-from scipy_cases import against_scipy, refused, since
+from scipy_cases import against_scipy, since
+from tables import refused
 
 from tracker import UnsupportedError, data, gradient, param
 from tracker.scipy import stats
