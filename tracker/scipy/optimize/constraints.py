@@ -65,7 +65,7 @@ def _as_interval(part: Any) -> tuple[Function, Any, Any]:
 
 
 def _vector(y: Any) -> Any:
-    return np.reshape(np.stack(y) if isinstance(y, (list, tuple)) else as_array(y), (-1,))
+    return np.reshape(as_array(y), (-1,))
 
 
 def constrained_minimum(
