@@ -338,10 +338,8 @@ def jvp(f: Callable[..., R], args: Sequence[Any], tangents: Sequence[Any]) -> tu
     """
     if not isinstance(args, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise UnsupportedError(
-            message(
-                f"jvp got a {type(args).__name__} and a {type(tangents).__name__}",
-                "Give tuples of arguments and of tangents: jvp(f, (x,), (t,))",
-            )
+            f"jvp got a {type(args).__name__} and a {type(tangents).__name__}",
+            "Give tuples of arguments and of tangents: jvp(f, (x,), (t,))",
         )
     compiled = compiled_derivative(f, "jvp", lambda g: lambda *both: jvp(g, *_split_halves(both)))
     if compiled is not None:

@@ -137,7 +137,7 @@ class JaxProgram:
         is_object = result.kind == "constant"
         what = type(result.constant).__name__ if is_object else "container that it captures"
         raise UnsupportedError(
-            message(f"the function returns a {what}", "Return numbers and arrays, or copies")
+            f"the function returns a {what}", "Return numbers and arrays, or copies"
         )
 
     def is_same(self, other: JaxProgram) -> bool:
@@ -185,9 +185,7 @@ def _refuse_effects(run: TracedRun, name: str) -> None:
     if run.trace.writes or run.trace.state_writes or not run.trace.is_stable:
         what = "its arguments" if run.trace.writes else "what it captures"
         raise UnsupportedError(
-            message(
-                f"{name} writes into {what}", "Return the new values: JAX's arrays are constant"
-            )
+            f"{name} writes into {what}", "Return the new values: JAX's arrays are constant"
         )
 
 
@@ -279,10 +277,8 @@ class Pullback:
         self.examples = [*value.examples, *seeds]
         if not value.program.is_same(JaxProgram(value.f, value.examples, value.options)):
             raise UnsupportedError(
-                message(
-                    "what the function captures has changed since it was converted",
-                    "Call tracker.to_jax again, or pass as an argument what changes",
-                )
+                "what the function captures has changed since it was converted",
+                "Call tracker.to_jax again, or pass as an argument what changes",
             )
         self.both = _value_and_cotangents(value.f, value.moving)
         self.program = JaxProgram(self.both, self.examples, value.options)

@@ -485,19 +485,15 @@ def check_write(old: Value) -> None:
         raise UnsupportedInBody("the body writes into an array outside of it")
     if tracer is not None and old in tracer.escapes.values:
         raise ConversionError(
-            message(
-                "a write into an array after np.asarray(x) or the like has made it plain",
-                "Write before that, or let np.array(x) make a copy",
-                user_line(),
-            )
+            "a write into an array after np.asarray(x) or the like has made it plain",
+            "Write before that, or let np.array(x) make a copy",
+            user_line(),
         )
     if current_stop_gradient() is not None and old.op is not CLOSED:
         raise UnsupportedError(
-            message(
-                "a write inside ignore_derivatives or checkpoint, into a tracked value from "
-                "outside, which would lose its gradient",
-                "Write into a copy, or outside",
-            )
+            "a write inside ignore_derivatives or checkpoint, into a tracked value from "
+            "outside, which would lose its gradient",
+            "Write into a copy, or outside",
         )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import scipy
 import scipy.linalg
 
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ops.declare.arguments import refuse_keywords
 from tracker.ops.linalg.solve import solve_triangle
 from tracker.ops.linalg.triangles import as_array, hermitian_from_triangle
@@ -284,7 +284,7 @@ def eig(
     if left:
         text = "scipy.linalg.eig with left=True is not supported on tracked values"
         raise UnsupportedError(
-            message(text, "Use eig(a.conj().T): its right vectors are the left ones of a")
+            text, "Use eig(a.conj().T): its right vectors are the left ones of a"
         )
     if b is not None:
         a = np.linalg.solve(b, a)
