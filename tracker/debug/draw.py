@@ -19,16 +19,7 @@ from tracker.debug.tape import TapeText, format_equation, recorded_values, type_
 from tracker.errors import UnsupportedError
 from tracker.ir.graph import Eqn, Function, Guard, Var, operands_of
 from tracker.ir.literals import print_type, print_value
-from tracker.jit import (
-    Callback,
-    HostCall,
-    Plan,
-    is_jitted,
-    newest_trace,
-    partition,
-    planned,
-    trace,
-)
+from tracker.jit import Callback, HostCall, Plan, is_jitted, newest_trace, partition, planned, trace
 from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import CLOSED, Value
 

@@ -22,12 +22,7 @@ from tracker.autodiff.boundary import stack_nested
 from tracker.autodiff.pullbacks import linearize
 from tracker.errors import NotScalarError, NotTrackedError, UnsupportedError
 from tracker.jit import jit, trace
-from tracker.sparse.colouring import (
-    colour_columns,
-    colour_symmetric,
-    count_colours,
-    recovery,
-)
+from tracker.sparse.colouring import colour_columns, colour_symmetric, count_colours, recovery
 from tracker.sparse.pattern import PatternGuards, sparse_places, tape_pattern
 from tracker.support.structs import record
 from tracker.tape.record import aval_of, value_of, wrap

@@ -22,14 +22,7 @@ from tracker.autodiff.reverse import count_uses
 from tracker.ir.graph import Const, Eqn, Function
 from tracker.ir.lowering import Branch, Loop, Pick, While
 from tracker.ir.types import Bundle, Type, type_of
-from tracker.sparse.rules import (
-    AppliedOp,
-    Dependence,
-    dense,
-    rule_for,
-    take_rows,
-    union,
-)
+from tracker.sparse.rules import AppliedOp, Dependence, dense, rule_for, take_rows, union
 from tracker.support.structs import field, record
 from tracker.tape.value import CLOSED, Value, is_constant
 

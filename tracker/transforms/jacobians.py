@@ -22,12 +22,7 @@ from tracker.autodiff.boundary import (
     is_number_or_array,
     stack_nested,
 )
-from tracker.autodiff.gradients import (
-    ValueAndGradient,
-    gradient,
-    require_arguments,
-    run_for_params,
-)
+from tracker.autodiff.gradients import ValueAndGradient, gradient, require_arguments, run_for_params
 from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.params import Grads, Params
 from tracker.autodiff.pullbacks import jvp, linearize, pullback, pushforward

@@ -25,12 +25,7 @@ from tracker.ops.linalg.triangles import as_array, hermitian_from_triangle
 from tracker.ops.shape.shape import adjoint
 from tracker.scipy._bridge.dropin import DROP_INS, drop_in
 from tracker.scipy._bridge.fallback import scipy_fallback
-from tracker.scipy.linalg import (  # noqa: F401
-    factorizations,
-    matrix_functions,
-    rebound,
-    special_matrices,
-)
+from tracker.scipy.linalg import factorizations, matrix_functions, rebound, special_matrices  # noqa: F401
 from tracker.scipy.linalg import norm as _norm  # noqa: F401
 from tracker.scipy.linalg.banded import select_eigenpairs
 from tracker.scipy.linalg.batching import over_batches
