@@ -178,10 +178,9 @@ class _RuleCall:
 
     def rebuild_args(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments with these operands in place of the tracked leaves."""
-        leaves = list(self.leaves)
-        for i, x in zip(self.tracked_positions, operands, strict=True):
-            leaves[i] = x
-        args: tuple[Any, ...] = tree.unflatten(self.structure, leaves, self.args)
+        args: tuple[Any, ...] = tree.unflatten(
+            self.structure, self._all_leaves(operands), self.args
+        )
         return args
 
     def run_rule(self, operands: Sequence[Any]) -> tuple[Any, Callable[..., Any] | None]:
@@ -377,7 +376,7 @@ class _RuleCall:
                 )
         return [dys[k] for k in self.active_outputs]
 
-    def _all_leaves(self, xs: list[Any]) -> list[Any]:
+    def _all_leaves(self, xs: Sequence[Any]) -> list[Any]:
         leaves = list(self.leaves)
         for i, x in zip(self.tracked_positions, xs, strict=True):
             leaves[i] = x
