@@ -387,14 +387,11 @@ def gradient_entry(c: Any, value: Value) -> Any:
     if c is None:
         if discrete:
             return None
-        return _cast_like(np.zeros_like(wrap(value)), x) if is_tracing() else _zero_like(x)
+        is_recorded = is_tracing()
+        return _cast_like(np.zeros_like(wrap(value)), x) if is_recorded else plain_cotangent(0.0, x)
     if isinstance(c, Tracked) and is_history_needed(c):
         return _cast_like(c if discrete else project(c, x), x)
     return plain_cotangent(c, x)
-
-
-def _zero_like(x: Any) -> Any:
-    return plain_cotangent(0.0, x)
 
 
 def _cast_like(c: Any, x: Any) -> Any:

@@ -144,7 +144,8 @@ class JaxProgram:
         """Whether both were traced with the same captured state."""
         one, two = fingerprint(self.function), fingerprint(other.function)
         same = one == two if one and two else str(self.function) == str(other.function)
-        return same and all(map(_are_equal, self.captured, other.captured))
+        pairs = zip(self.captured, other.captured, strict=False)
+        return same and all(np.array_equal(a, b, equal_nan=is_float(a)) for a, b in pairs)
 
 
 def _rolled(function: Function) -> Function:
@@ -160,10 +161,6 @@ def _renewed(results: Sequence[Any], atoms: Sequence[Atom]) -> list[Any]:
 
 def _copied(x: Any) -> Any:
     return np.copy(x) if isinstance(x, np.ndarray) else x
-
-
-def _are_equal(a: Any, b: Any) -> bool:
-    return np.array_equal(a, b, equal_nan=is_float(a))
 
 
 def is_float(x: Any) -> bool:

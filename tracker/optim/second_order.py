@@ -41,16 +41,12 @@ def _compiled_if_jitted(optimise: _F) -> _F:
     @functools.wraps(optimise)
     def run(f: Callable[..., Any], x0: Any, *args: Any, **options: Any) -> Any:
         key = optimise.__name__, *sorted(options.items())
-        compiled = compiled_derivative(f, key, _optimisation, optimise, options)
+        compiled = compiled_derivative(
+            f, key, lambda g: lambda x0, *args: optimise(g, x0, *args, **options)
+        )
         return optimise(f, x0, *args, **options) if compiled is None else compiled(x0, *args)
 
     return cast(_F, run)
-
-
-def _optimisation(
-    f: Callable[..., Any], optimise: Callable[..., Any], options: dict[str, Any]
-) -> Callable[..., Any]:
-    return lambda x0, *args: optimise(f, x0, *args, **options)
 
 
 class OptimizeResult(NamedTuple):

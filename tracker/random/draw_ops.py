@@ -323,15 +323,11 @@ def _prepare(**params: Any) -> Callable[..., Any]:
     return draw
 
 
-def _standardized(y: Any, p: Any) -> Any:
-    return (y - p["loc"]) / p["scale"]
-
-
 # Derivatives of a draw in the parameters of its distribution, the underlying standard draw held
 # fixed (reparametrisation; Kingma and Welling, Auto-encoding variational Bayes, 2014).
 _LOCATION: dict[str, Callable[[Any, Any], Any]] = {
     "loc": lambda y, p: np.ones_like(y),
-    "scale": _standardized,
+    "scale": lambda y, p: (y - p["loc"]) / p["scale"],
 }
 _SCALE: dict[str, Callable[[Any, Any], Any]] = {"scale": lambda y, p: y / p["scale"]}
 

@@ -344,11 +344,11 @@ class StopGradient:
     """
 
     def __init__(self) -> None:
-        self.since = new_epoch()
         self.outer_values: dict[Value, None] = {}
         self.outer: StopGradient | None = None
 
     def __enter__(self) -> StopGradient:
+        self.since = new_epoch()
         self.outer, thread_state.stop_gradient = thread_state.stop_gradient, self
         observers.append(self)
         return self

@@ -30,7 +30,8 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     if not np.ndim(a):
         raise ValueError("diff requires input that is at least one dimensional")
     axis = normalize_axis_index(axis, np.ndim(a))
-    ends = [None if _is_absent(e) else _edge(e, a, axis) for e in (prepend, append)]
+    given = (None if e is np._NoValue else e for e in (prepend, append))
+    ends = [None if e is None else _edge(e, a, axis) for e in given]
     parts = [p for p in (ends[0], a, ends[1]) if p is not None]
     a = np.concatenate(parts, axis) if len(parts) > 1 else a
     at = axis_slicer(axis)
@@ -38,10 +39,6 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         after, before = a[at(slice(1, None))], a[at(slice(None, -1))]
         a = after != before if np.result_type(aval_of(a)) == np.bool_ else after - before
     return a
-
-
-def _is_absent(end: Any) -> bool:
-    return end is None or end is np._NoValue
 
 
 def _edge(end: Any, a: Any, axis: int) -> Any:

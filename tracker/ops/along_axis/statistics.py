@@ -289,13 +289,9 @@ def _bin_sums(bins: Any, weights: Any, n: int) -> Any:
         raise ValueError("weights should have the same shape as a.")
     if isinstance(weights, Tracked) or isinstance(bins, Tracked) or weights.dtype.kind == "c":
         return subscripts.add_into_zeros(
-            (n,), bins, np.astype(weights, _accumulation_dtype(weights.dtype))
+            (n,), bins, np.astype(weights, np.result_type(weights, np.float64))
         )
     return np.bincount(bins, weights, n)
-
-
-def _accumulation_dtype(kind: Any) -> Any:
-    return np.result_type(kind, np.float64)
 
 
 @implements(np.histogramdd)

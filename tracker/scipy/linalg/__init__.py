@@ -48,10 +48,6 @@ else:
 # Solving ------------------------------------------------------------------------------------------
 
 
-def _trans_letter(trans: Any) -> str:
-    return str({0: "N", 1: "T", 2: "C"}.get(trans, trans))
-
-
 def _with_columns(solver: Any, b: Any) -> Any:
     """Solve for a vector as for a matrix of one column."""
     if np.ndim(b) == 1:
@@ -65,7 +61,7 @@ def solve_triangular(
 ) -> Any:
     """The solution of op(a) x = b, from one triangle of `a`."""
     a, b = as_array(a), as_array(b)
-    letter, unit = _trans_letter(trans), bool(unit_diagonal)
+    letter, unit = str({0: "N", 1: "T", 2: "C"}.get(trans, trans)), bool(unit_diagonal)
     return _with_columns(
         lambda right: solve_triangle(a, right, lower=bool(lower), trans=letter, unit=unit), b
     )
