@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from tracker.ir.op import NONDIFFERENTIABLE
 from tracker.ops.along_axis.cumulative import axis_slicer
 from tracker.ops.declare.arguments import as_array, as_strong_array
 from tracker.ops.declare.casting import cast_for_item, cast_for_store
 from tracker.ops.declare.declare import implements, implements_nondiff
+from tracker.ops.declare.numpy_code import run_as_written
 from tracker.ops.shape.create import buffer
 from tracker.ops.shape.shape import in_memory_order
 from tracker.tape.conversions import plain_integers
@@ -25,38 +27,9 @@ from tracker.tape.record import aval_of
 # Axes ---------------------------------------------------------------------------------------------
 
 
-@implements(np.rollaxis)
-def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
-    n = np.ndim(a)
-    axis = normalize_axis_index(axis, n)
-    start += n if start < 0 else 0
-    if not 0 <= start <= n:
-        raise np.exceptions.AxisError(start, n)
-    return np.moveaxis(a, axis, start - 1 if axis < start else start)
-
-
-@implements(np.rot90)
-def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
-    if len(axes) != 2:
-        raise ValueError("len(axes) must be 2.")
-    one, two = axes
-    if one == two or abs(one - two) == np.ndim(m):
-        raise ValueError("Axes must be different.")
-    k %= 4
-    if k == 0:
-        return m[:]
-    if k == 2:
-        return np.flip(np.flip(m, one), two)
-    rotated = np.swapaxes(np.flip(m, two) if k == 1 else m, one, two)
-    return rotated if k == 1 else np.flip(rotated, two)
-
+run_as_written(np.dstack, np.ix_, np.rollaxis, np.rot90, np.unstack)
 
 # Joining ------------------------------------------------------------------------------------------
-
-
-@implements(np.dstack)
-def dstack(tup: Any) -> Any:
-    return np.concatenate([np.atleast_3d(as_array(a)) for a in tup], axis=2)
 
 
 @implements(np.append)
@@ -93,11 +66,6 @@ def _block(arrays: Any, depth: int, ndim: int) -> Any:
     return np.concatenate([_block(a, depth - 1, ndim) for a in arrays], axis=-depth)
 
 
-@implements(np.unstack)
-def unstack(x: Any, /, *, axis: int = 0) -> Any:
-    return tuple(np.moveaxis(x, axis, 0))
-
-
 @implements(np.meshgrid)
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
     if indexing not in ("xy", "ij"):
@@ -112,33 +80,14 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     return tuple(x.copy() if copy else x for x in axes_arrays)
 
 
-@implements(np.ix_)
-def ix_(*args: Any) -> Any:
-    out = []
-    for at, given in enumerate(args):
-        a = as_array(given)
-        if np.ndim(a) != 1:
-            raise ValueError("Cross index must be 1 dimensional")
-        if np.result_type(aval_of(a)) == np.bool_:
-            a = np.nonzero(a)[0]
-        out.append(np.reshape(a, (1,) * at + (-1,) + (1,) * (len(args) - at - 1)))
-    return tuple(out)
-
-
 @implements(np.diagflat)
 def diagflat(v: Any, k: int = 0) -> Any:
     return np.diag(np.ravel(as_array(v)), k)
 
 
 # Functions of a shape
-implements_nondiff(np.triu_indices_from)(lambda arr, k=0: np.triu_indices(*_tri_arguments(arr, k)))
-implements_nondiff(np.tril_indices_from)(lambda arr, k=0: np.tril_indices(*_tri_arguments(arr, k)))
-
-
-def _tri_arguments(arr: Any, k: int) -> tuple[int, int, int]:
-    if np.ndim(arr) != 2:
-        raise ValueError("input array must be 2-d")
-    return np.shape(arr)[-2], k, np.shape(arr)[-1]
+NONDIFFERENTIABLE.update((np.tril_indices_from, np.triu_indices_from))
+run_as_written(np.tril_indices_from, np.triu_indices_from)
 
 
 @implements_nondiff(np.diag_indices_from)
