@@ -238,20 +238,6 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
 
 # Padding ------------------------------------------------------------------------------------------
 
-_DEFAULTS: dict[str, dict[str, Any]] = {
-    "constant": {"constant_values": 0},
-    "edge": {},
-    "empty": {},
-    "linear_ramp": {"end_values": 0},
-    "maximum": {"stat_length": None},
-    "mean": {"stat_length": None},
-    "median": {"stat_length": None},
-    "minimum": {"stat_length": None},
-    "reflect": {"reflect_type": "even"},
-    "symmetric": {"reflect_type": "even"},
-    "wrap": {},
-}
-
 
 @implements(np.pad)
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
@@ -261,15 +247,16 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     widths = _pairs(pad_width, np.ndim(a))
     if callable(mode):
         return _pad_by_function(a, widths, mode, kwargs)
-    if mode not in _DEFAULTS:
+    if mode not in _PADS:
         raise ValueError(f"mode '{mode}' is not supported")
-    unknown = set(kwargs) - set(_DEFAULTS[mode])
+    keyword, pad_axis = _PADS[mode]
+    unknown = set(kwargs) - {keyword}
     if unknown:
         raise ValueError(f"unsupported keyword arguments for mode '{mode}': {unknown}")
     _check_pad(np.shape(a), widths, mode, kwargs.get("stat_length"))
     for axis, (before, after) in enumerate(widths):
         if before or after:
-            a = _PADS[mode](a, axis, before, after, **{**_DEFAULTS[mode], **kwargs})
+            a = pad_axis(a, axis, before, after, **kwargs)
     return np.copy(a) if a is array else in_memory_order(a, "A", array)
 
 
@@ -314,7 +301,7 @@ def _repeat_along(value: Any, a: Any, axis: int, n: int) -> Any:
     return np.broadcast_to(value, tuple(shape)) if n else None
 
 
-def _pad_constant(a: Any, axis: int, before: int, after: int, *, constant_values: Any) -> Any:
+def _pad_constant(a: Any, axis: int, before: int, after: int, *, constant_values: Any = 0) -> Any:
     pair = _pairs(constant_values, np.ndim(a), is_integer=False)[axis]
     low, high = (cast_for_item(end, a.dtype) for end in pair)
     return _join_ends(
@@ -333,7 +320,7 @@ def _pad_positions(mode: str) -> Callable[..., Any]:
 def _pad_mirrored(mode: str) -> Callable[..., Any]:
     """Even: a gather. Odd: 2 * edge - element, repeatedly as the padding grows."""
 
-    def pad_axis(a: Any, axis: int, before: int, after: int, *, reflect_type: str) -> Any:
+    def pad_axis(a: Any, axis: int, before: int, after: int, *, reflect_type: str = "even") -> Any:
         n = np.shape(a)[axis]
         period = n - 1 if mode == "reflect" else n
         if reflect_type == "even" or period == 0:
@@ -357,7 +344,7 @@ def _pad_mirrored(mode: str) -> Callable[..., Any]:
     return pad_axis
 
 
-def _pad_ramp(a: Any, axis: int, before: int, after: int, *, end_values: Any) -> Any:
+def _pad_ramp(a: Any, axis: int, before: int, after: int, *, end_values: Any = 0) -> Any:
     low, high = _pairs(end_values, np.ndim(a), is_integer=False)[axis]
     at = axis_slicer(axis)
 
@@ -371,7 +358,7 @@ def _pad_ramp(a: Any, axis: int, before: int, after: int, *, end_values: Any) ->
 
 
 def _pad_statistic(function: Callable[..., Any]) -> Callable[..., Any]:
-    def pad_axis(a: Any, axis: int, before: int, after: int, *, stat_length: Any) -> Any:
+    def pad_axis(a: Any, axis: int, before: int, after: int, *, stat_length: Any = None) -> Any:
         n = np.shape(a)[axis]
         lengths = (n, n) if stat_length is None else _pairs(stat_length, np.ndim(a))[axis]
         left, right = (min(length, n) for length in lengths)
@@ -387,18 +374,19 @@ def _pad_statistic(function: Callable[..., Any]) -> Callable[..., Any]:
     return pad_axis
 
 
-_PADS: dict[str, Callable[..., Any]] = {
-    "constant": _pad_constant,
-    "empty": lambda a, axis, b, e: _pad_constant(a, axis, b, e, constant_values=0),
-    "edge": _pad_positions("edge"),
-    "wrap": _pad_positions("wrap"),
-    "reflect": _pad_mirrored("reflect"),
-    "symmetric": _pad_mirrored("symmetric"),
-    "linear_ramp": _pad_ramp,
-    "maximum": _pad_statistic(np.max),
-    "minimum": _pad_statistic(np.min),
-    "mean": _pad_statistic(np.mean),
-    "median": _pad_statistic(np.median),
+# The keyword and the function of each mode.
+_PADS: dict[str, tuple[str | None, Callable[..., Any]]] = {
+    "constant": ("constant_values", _pad_constant),
+    "empty": (None, _pad_constant),
+    "edge": (None, _pad_positions("edge")),
+    "wrap": (None, _pad_positions("wrap")),
+    "reflect": ("reflect_type", _pad_mirrored("reflect")),
+    "symmetric": ("reflect_type", _pad_mirrored("symmetric")),
+    "linear_ramp": ("end_values", _pad_ramp),
+    "maximum": ("stat_length", _pad_statistic(np.max)),
+    "minimum": ("stat_length", _pad_statistic(np.min)),
+    "mean": ("stat_length", _pad_statistic(np.mean)),
+    "median": ("stat_length", _pad_statistic(np.median)),
 }
 
 
@@ -407,7 +395,7 @@ def _pad_by_function(
 ) -> Any:
     """The user's function fills the padding of each line in place, axis by axis."""
     for axis, (before, after) in enumerate(widths):
-        a = _pad_constant(a, axis, before, after, constant_values=0)
+        a = _pad_constant(a, axis, before, after)
     a = np.copy(a)
     for axis, width in enumerate(widths):
         lines = np.moveaxis(a, axis, -1)
