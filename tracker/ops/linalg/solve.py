@@ -204,17 +204,13 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
 
 def _regular_inverse(a: Any, sign: Any, weight: Any) -> Any:
     """weight * a^-1; at a singular matrix NaN, or zero where the weight is zero."""
-    singular = sign == 0
+    singular, weight = sign == 0, expand_last(weight, 2)
     if not bool(np.any(singular)):
-        return expand_last(expand_last(weight)) * np.linalg.inv(a)
-    mask = expand_last(expand_last(singular))
+        return weight * np.linalg.inv(a)
+    mask = expand_last(singular, 2)
     inverse = np.linalg.inv(np.where(mask, np.eye(np.shape(a)[-1], dtype=a.dtype), a))
     unit = np.where(mask, np.nan, inverse)
-    return np.where(
-        expand_last(expand_last(weight)) == 0,
-        np.zeros_like(unit),
-        expand_last(expand_last(weight)) * unit,
-    )
+    return np.where(weight == 0, np.zeros_like(unit), weight * unit)
 
 
 def _slogdet(a: Any) -> Any:

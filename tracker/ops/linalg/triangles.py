@@ -136,9 +136,10 @@ run_as_written(np.linalg.diagonal, np.linalg.trace)
 # Shared by the rules ------------------------------------------------------------------------------
 
 
-def expand_last(v: Any) -> Any:
-    """Append an axis of extent 1: one number per matrix (or row), to scale matrices (or rows)."""
-    return np.reshape(v, (*np.shape(v), 1))
+def expand_last(v: Any, count: int = 1) -> Any:
+    """Append axes of extent 1: one number per row (or per matrix, by two axes), to scale rows (or
+    matrices)."""
+    return np.reshape(v, (*np.shape(v), *(1,) * count))
 
 
 def real_part(x: Any) -> Any:
