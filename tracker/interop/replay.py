@@ -143,7 +143,8 @@ class Replay:
         if isinstance(lower, Map):
             needed, instead = ([], None) if is_checked else expand_requirements(eqn, lower)
             self.steps(needed, are_checked=True)
-            if instead is not None and all(map(_has_rule, needed)):
+            has_rules = all(isinstance(step, Guard) or step.op.name in RULES for step in needed)
+            if instead is not None and has_rules:
                 return self.read(instead)
             dtypes = lower.dtypes(*(atom.type for atom in eqn.operands))
             xs = [self.cast(x, self.kind(d)) for x, d in zip(operands, dtypes, strict=True)]
@@ -256,10 +257,6 @@ def _is_foldable(eqn: Eqn, operands: Sequence[Any]) -> bool:
     if isinstance(eqn.out.type, Bundle) or not all(isinstance(x, CONSTANT) for x in operands):
         return False
     return eqn.out.type.size <= max(_MOST_FOLDED, *(np.size(x) for x in operands), 0)
-
-
-def _has_rule(step: Eqn | Guard) -> bool:
-    return isinstance(step, Guard) or step.op.name in RULES
 
 
 def _unsupported(eqn: Eqn, why: str = "") -> UnsupportedError:

@@ -114,7 +114,8 @@ def _apply_mapped(
     axes = [*_axes_of(args, in_axes), *(0 for _ in tree.leaves(kwargs))]
     n = _row_count(leaves, axes)
     moving = [axis is not None for axis in axes]
-    rows = [_rows_first(x, axis) for x, axis in zip(leaves, axes, strict=True) if axis is not None]
+    placed = [(x, axis) for x, axis in zip(leaves, axes, strict=True) if axis is not None]
+    rows = [np.moveaxis(x, axis, 0) if axis else x for x, axis in placed]
     template: list[Any] = []
 
     def one(*flat: Any) -> list[Any]:
@@ -195,10 +196,6 @@ def _row_count(leaves: Sequence[Any], axes: Sequence[int | None]) -> int:
             "Give arrays of the same extent, at least 1, along the mapped axes",
         )
     return int(extents.pop())
-
-
-def _rows_first(x: Any, axis: int) -> Any:
-    return np.moveaxis(x, axis, 0) if axis else x
 
 
 def _run_all_paths(

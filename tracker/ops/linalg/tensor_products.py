@@ -153,11 +153,6 @@ def _chained(chain: Sequence[Any], split: dict[tuple[int, int], int], i: int, j:
 # NumPy's generalised ufuncs -----------------------------------------------------------------------
 
 
-def _vecmat(a: Any, b: Any) -> Any:
-    left = conjugated(a)
-    return np.matmul(np.expand_dims(left, -2), b)[..., 0, :]
-
-
 def _check_core_dims(function: np.ufunc, operands: Sequence[Any]) -> None:
     """Raise NumPy's errors if operands lack core axes of a generalised ufunc, or if core axes of
     one name differ in extent."""
@@ -237,7 +232,7 @@ _install_gufunc(np.matmul, lambda a, b: apply(matmul, (a, b)), 2)
 _install_gufunc(np.vecdot, lambda a, b: sum_in_dtype(conjugated(a) * b, -1), 0)
 for _name, _body in (
     ("matvec", lambda a, b: np.matmul(a, np.expand_dims(b, -1))[..., 0]),
-    ("vecmat", _vecmat),
+    ("vecmat", lambda a, b: np.matmul(np.expand_dims(conjugated(a), -2), b)[..., 0, :]),
 ):
     if hasattr(np, _name):  # since NumPy 2.2
         _install_gufunc(getattr(np, _name), _body, 1)
