@@ -1,5 +1,6 @@
 """Every refusal: the text says what happened, where, and what to write instead."""
 
+import pickle
 import re
 
 import numpy as np
@@ -20,6 +21,12 @@ from tracker import (
 
 V = np.array([1.0, 2.0, 3.0])
 HERE = r"test_errors\.py:\d+"
+
+
+def test_an_error_has_its_text_after_pickling_too():
+    made = tracker.RuleError("a rule of shape (2,)", "Sum over the axes", "f.py:3")
+    assert str(made) == "a rule of shape (2,). Sum over the axes. (at f.py:3)"
+    assert str(pickle.loads(pickle.dumps(made))) == str(made)
 
 
 # Leaving NumPy (more in tape/test_conversion_errors.py) -------------------------------------------

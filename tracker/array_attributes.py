@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ir.op import METHODS
 from tracker.tape.original_arrays import (
     OWNDATA,
@@ -90,7 +90,7 @@ def _settable_flags(tracked: Any) -> Any:
 
 def _refuse_while_tracing() -> None:
     if current_tracer() is not None:
-        raise UnsupportedError(message("the flags of a traced array are set", _SET_OUTSIDE))
+        raise UnsupportedError("the flags of a traced array are set", _SET_OUTSIDE)
 
 
 def _flags(self: Any) -> Any:
@@ -102,7 +102,7 @@ def _flags(self: Any) -> Any:
 
 
 def _setflags(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    raise UnsupportedError(message(".setflags of a tracked value", _SET_OUTSIDE))
+    raise UnsupportedError(".setflags of a tracked value", _SET_OUTSIDE)
 
 
 METHODS["setflags"] = _setflags

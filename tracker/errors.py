@@ -8,14 +8,19 @@ frame outside of installed packages and the standard library (`user_frames.py`).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 from tracker.user_frames import user_frame, user_line
 
 
 class TrackerError(Exception):
-    """Base of every error that this package raises on purpose."""
+    """Base of every error that this package raises on purpose.
+
+    Two or three arguments are the parts of a message: what happened, what to write instead, where.
+    """
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*((message(*parts),) if len(parts) > 1 else parts))
 
 
 class ConversionError(TrackerError, TypeError):
@@ -23,9 +28,6 @@ class ConversionError(TrackerError, TypeError):
 
     The text may be a function that composes it: `tracker.numpy` catches most of these errors.
     """
-
-    def __init__(self, text: str | Callable[[], str]) -> None:
-        super().__init__(text)
 
     def __str__(self) -> str:
         (text,) = self.args

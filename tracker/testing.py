@@ -44,7 +44,7 @@ from tracker.autodiff.finite_differences import (
 )
 from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.pullbacks import jvp, pullback, pushforward
-from tracker.errors import NotScalarError, message
+from tracker.errors import NotScalarError
 from tracker.ir.op import Op
 from tracker.ir.types import type_of
 from tracker.ops.declare.bundle import unbundle
@@ -106,7 +106,7 @@ def gradcheck(
     moving = [i for i, x in enumerate(leaves) if is_float(x)]
     if not moving:
         raise NotScalarError(
-            message("gradcheck found no float or complex number to move", "Give 2.0, not 2")
+            "gradcheck found no float or complex number to move", "Give 2.0, not 2"
         )
 
     def g(*moved: Any) -> list[Any]:
@@ -205,9 +205,7 @@ def ngradient(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
         y = plain_data(f(*tree.unflatten(structure, now, args)))
         if np.shape(y) != ():
             raise NotScalarError(
-                message(
-                    f"ngradient needs a scalar; the output has shape {np.shape(y)}", "Use np.sum"
-                )
+                f"ngradient needs a scalar; the output has shape {np.shape(y)}", "Use np.sum"
             )
         return [y]
 

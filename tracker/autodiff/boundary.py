@@ -19,7 +19,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.autodiff.leaves import plain_cotangent, plain_data
-from tracker.errors import NotTrackedError, UnsupportedError, message
+from tracker.errors import NotTrackedError, UnsupportedError
 from tracker.ops.declare.rule_helpers import project
 from tracker.ops.shape.create import identity, item
 from tracker.ops.shape.shape import in_memory_order
@@ -117,11 +117,9 @@ class LiftedArguments:
             for another, _, their in self.arrays:
                 if another is not tracked and (their is array or _may_overlap(array, their)):
                     raise UnsupportedError(
-                        message(
-                            "the function writes into an argument that shares memory with another "
-                            f"(shapes {array.shape} and {their.shape})",
-                            "Pass a copy of one of them",
-                        )
+                        "the function writes into an argument that shares memory with another "
+                        f"(shapes {array.shape} and {their.shape})",
+                        "Pass a copy of one of them",
                     )
 
     def close(self) -> None:
@@ -241,11 +239,9 @@ def _refuse_without_numbers(args: Sequence[Any], argnums: Sequence[int] | None) 
     if not names:
         return
     raise NotTrackedError(
-        message(
-            f"there is no number to differentiate with respect to: {', '.join(names)}",
-            "Give numbers or arrays (np.asarray(x), x.to_numpy()), or structures that hold them: "
-            "lists, dicts, a @dataclass, what tracker.tree.register knows",
-        )
+        f"there is no number to differentiate with respect to: {', '.join(names)}",
+        "Give numbers or arrays (np.asarray(x), x.to_numpy()), or structures that hold them: "
+        "lists, dicts, a @dataclass, what tracker.tree.register knows",
     )
 
 
@@ -289,10 +285,8 @@ def _array_like_leaf(x: Any, argnum: int) -> Any:
         return found if found is None else note_labels(found, x)
     kind = UnsupportedError if isinstance(x, np.ndarray) else NotTrackedError
     raise kind(
-        message(
-            f"argument {argnum}: a {type(x).__name__} cannot be differentiated: it {found.why}",
-            found.instead,
-        )
+        f"argument {argnum}: a {type(x).__name__} cannot be differentiated: it {found.why}",
+        found.instead,
     )
 
 
@@ -393,14 +387,11 @@ def gradient_entry(c: Any, value: Value) -> Any:
     if c is None:
         if discrete:
             return None
-        return _cast_like(np.zeros_like(wrap(value)), x) if is_tracing() else _zero_like(x)
+        is_recorded = is_tracing()
+        return _cast_like(np.zeros_like(wrap(value)), x) if is_recorded else plain_cotangent(0.0, x)
     if isinstance(c, Tracked) and is_history_needed(c):
         return _cast_like(c if discrete else project(c, x), x)
     return plain_cotangent(c, x)
-
-
-def _zero_like(x: Any) -> Any:
-    return plain_cotangent(0.0, x)
 
 
 def _cast_like(c: Any, x: Any) -> Any:

@@ -133,11 +133,9 @@ def refuse_captured(name: str, outs: list[Any], operands: Sequence[Value], trace
         open_leaf = value.op is None and (not traced or isinstance(value.params, ParamState))
         if open_leaf or value in running:
             raise RuleError(
-                message(
-                    f"the rule of {name} uses a tracked value that is not among its arguments, "
-                    "whose gradient would be lost",
-                    "Pass it as an argument, or tracker.data(x) where no gradient is wanted",
-                )
+                f"the rule of {name} uses a tracked value that is not among its arguments, "
+                "whose gradient would be lost",
+                "Pass it as an argument, or tracker.data(x) where no gradient is wanted",
             )
         for operand in value.operands:
             if type(operand) is Value and operand not in seen:
@@ -147,10 +145,8 @@ def refuse_captured(name: str, outs: list[Any], operands: Sequence[Value], trace
 
 def _raise_nested(*_: Any, name: str, **__: Any) -> Any:
     raise RuleError(
-        message(
-            f"{name} has a first derivative only",
-            "Write its rule in NumPy, without host=True and nobacksies, to have a second one",
-        )
+        f"{name} has a first derivative only",
+        "Write its rule in NumPy, without host=True and nobacksies, to have a second one",
     )
 
 
@@ -203,11 +199,9 @@ def host_call(name: str, run: Callable[..., list[Any]], operands: Sequence[Any])
             types.extend(found)
         elif types != found:
             raise RuleError(
-                message(
-                    f"{name} gave {', '.join(map(str, found))}; while it was traced it gave "
-                    f"{', '.join(map(str, types))}",
-                    "Results of a host=True rule may not change their shapes and dtypes",
-                )
+                f"{name} gave {', '.join(map(str, found))}; while it was traced it gave "
+                f"{', '.join(map(str, types))}",
+                "Results of a host=True rule may not change their shapes and dtypes",
             )
         return outs[0] if len(outs) == 1 else tuple(outs)
 

@@ -28,7 +28,7 @@ from tracker.autodiff.forward import forward_sweep
 from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.pullbacks import pushforward
 from tracker.autodiff.reverse import reverse_sweep
-from tracker.errors import NotTrackedError, RuleError, UnsupportedError, message
+from tracker.errors import NotTrackedError, RuleError, UnsupportedError
 from tracker.ir.lowering import View
 from tracker.ir.op import Op
 from tracker.ops.declare.bundle import BundleParts
@@ -87,7 +87,7 @@ class _CheckpointCall:
             y = self.f(*self.rebuild_args(tracked), **self.kwargs)
         if any(value_of(x) is not value for x, value in zip(tracked, before, strict=True)):
             raise UnsupportedError(
-                message("checkpoint: the function writes into an argument", "Copy it first")
+                "checkpoint: the function writes into an argument", "Copy it first"
             )
         self.operands += cut.outer_values
         outs, structure = tree.flatten(y)
@@ -134,11 +134,9 @@ class _CheckpointCall:
         ):
             name = getattr(self.f, "__name__", "f")
             raise RuleError(
-                message(
-                    f"checkpoint: {name} gave another value when it was run again",
-                    "Draw random numbers outside, and change nothing that it reads before the "
-                    "backward pass",
-                )
+                f"checkpoint: {name} gave another value when it was run again",
+                "Draw random numbers outside, and change nothing that it reads before the "
+                "backward pass",
             )
         roots = [value_of(out) if type(out) is Tracked else leaf(out) for out in found]
         return roots, own + self.operands[len(self.tracked_positions) :], since
@@ -244,9 +242,7 @@ def forwarddiff(f: Callable[[T], R], x: T) -> R:
     (12.0,)
     """
     if not tree.is_numeric(plain_data(x)):
-        raise NotTrackedError(
-            message(f"forwarddiff got a {type(x).__name__}", "Give a number or an array")
-        )
+        raise NotTrackedError(f"forwarddiff got a {type(x).__name__}", "Give a number or an array")
     if type(x) is not Tracked:
         return f(x)
 
@@ -255,11 +251,9 @@ def forwarddiff(f: Callable[[T], R], x: T) -> R:
             f(wrap(Value(plain_data(a), CLOSED, (), NO_PARAMS)))
         if cut.outer_values:
             raise UnsupportedError(
-                message(
-                    f"forwarddiff: the function uses {len(cut.outer_values)} tracked value(s) that "
-                    "are not its argument, whose gradients would be lost",
-                    "Pass them in x, or use tracker.data where no gradient is wanted",
-                )
+                f"forwarddiff: the function uses {len(cut.outer_values)} tracked value(s) that "
+                "are not its argument, whose gradients would be lost",
+                "Pass them in x, or use tracker.data where no gradient is wanted",
             )
         y, move = pushforward(f, a)
         columns: list[Any] = [move(unit) for _, unit in basis(plain_data(a))]

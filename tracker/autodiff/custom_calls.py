@@ -38,7 +38,7 @@ from tracker.autodiff.call_ops import (
 )
 from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.pullbacks import pullback
-from tracker.errors import ConversionError, RuleError, TrackerError, message
+from tracker.errors import ConversionError, RuleError, TrackerError
 from tracker.ops.declare.bundle import BundleParts
 from tracker.ops.declare.rule_helpers import project
 from tracker.support.array_copies import snapshot
@@ -82,7 +82,7 @@ class CustomRule:
 
     def error(self, what: str, instead: str) -> RuleError:
         """The error for a rule that broke its contract."""
-        return RuleError(message(f"the rule of {self.name} {what}", instead, self.location))
+        return RuleError(f"the rule of {self.name} {what}", instead, self.location)
 
 
 _PLAIN_CLASSES = frozenset(
@@ -103,11 +103,9 @@ def apply_rule(rule: CustomRule, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     for name, x in kwargs.items():
         if any(type(leaf) is Tracked for leaf in tree.leaves(x)):
             raise RuleError(
-                message(
-                    f"{rule.name} got a tracked value as keyword {name}, and rules give keywords "
-                    "no gradient",
-                    "Pass it by position, or tracker.data(x) where no gradient is wanted",
-                )
+                f"{rule.name} got a tracked value as keyword {name}, and rules give keywords "
+                "no gradient",
+                "Pass it by position, or tracker.data(x) where no gradient is wanted",
             )
     if not at:
         return rule.primal(*args, **kwargs)
@@ -180,10 +178,9 @@ class _RuleCall:
 
     def rebuild_args(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments with these operands in place of the tracked leaves."""
-        leaves = list(self.leaves)
-        for i, x in zip(self.tracked_positions, operands, strict=True):
-            leaves[i] = x
-        args: tuple[Any, ...] = tree.unflatten(self.structure, leaves, self.args)
+        args: tuple[Any, ...] = tree.unflatten(
+            self.structure, self._all_leaves(operands), self.args
+        )
         return args
 
     def run_rule(self, operands: Sequence[Any]) -> tuple[Any, Callable[..., Any] | None]:
@@ -379,7 +376,7 @@ class _RuleCall:
                 )
         return [dys[k] for k in self.active_outputs]
 
-    def _all_leaves(self, xs: list[Any]) -> list[Any]:
+    def _all_leaves(self, xs: Sequence[Any]) -> list[Any]:
         leaves = list(self.leaves)
         for i, x in zip(self.tracked_positions, xs, strict=True):
             leaves[i] = x

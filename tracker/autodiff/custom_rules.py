@@ -17,7 +17,7 @@ from tracker import tree
 from tracker.autodiff.call_ops import call_op, refuse_captured, refuse_second_derivative
 from tracker.autodiff.custom_calls import CustomRule, apply_rule
 from tracker.autodiff.leaves import plain_data
-from tracker.errors import RuleError, message
+from tracker.errors import RuleError
 from tracker.ir.op import NUMPY, UFUNCS, Op
 from tracker.ops.declare.dtypes import infer_by_example
 from tracker.support.array_copies import snapshot
@@ -77,11 +77,9 @@ def track(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     if f in NUMPY or f in UFUNCS:
         return f(*args, **kwargs)
     raise RuleError(
-        message(
-            f"{_function_name(f)} has no rule",
-            "Register one with @tracker.rrule(f), @tracker.frule(f) or tracker.scalar_rule, or "
-            "call the function itself, if it is NumPy code",
-        )
+        f"{_function_name(f)} has no rule",
+        "Register one with @tracker.rrule(f), @tracker.frule(f) or tracker.scalar_rule, or "
+        "call the function itself, if it is NumPy code",
     )
 
 
@@ -176,15 +174,13 @@ def _require_hash(f: Callable[..., Any]) -> None:
     except TypeError:  # of a function in C, by ctypes
         text = f"rules are found by the function, and a {type(f).__name__} has no hash"
         raise RuleError(
-            message(text, "Name a Python function that calls it: def f(x): return c_function(x)")
+            text, "Name a Python function that calls it: def f(x): return c_function(x)"
         ) from None
 
 
 def _rule_for(f: Callable[..., Any]) -> CustomRule:
     if not callable(f):
-        raise RuleError(
-            message(f"a rule was to be registered for a {type(f).__name__}", "Name a function")
-        )
+        raise RuleError(f"a rule was to be registered for a {type(f).__name__}", "Name a function")
     _require_hash(f)
     _SCALAR_OPS.pop(f, None)
     known = registered_rule(f)
@@ -240,10 +236,8 @@ def scalar_rule(f: F, *partials: Any) -> F:
     """
     if not partials or not all(callable(p) or isinstance(p, (int, float)) for p in partials):
         raise RuleError(
-            message(
-                f"scalar_rule of {_function_name(f)} got no derivatives, or something that is none",
-                "Give one function of f's arguments per argument, or a number",
-            )
+            f"scalar_rule of {_function_name(f)} got no derivatives, or something that is none",
+            "Give one function of f's arguments per argument, or a number",
         )
     _require_hash(f)
     _RULES.pop(f, None)
@@ -268,16 +262,14 @@ def _apply_scalar(op: Op, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     assert op.partials is not None
     if len(args) != len(op.partials):
         raise RuleError(
-            message(
-                f"{op.name} got {len(args)} argument(s), and its scalar_rule names "
-                f"{len(op.partials)} derivative(s)",
-                "Name one derivative per argument",
-            )
+            f"{op.name} got {len(args)} argument(s), and its scalar_rule names "
+            f"{len(op.partials)} derivative(s)",
+            "Name one derivative per argument",
         )
     for x in args:
         if not tree.is_numeric(plain_data(x)):
             raise RuleError(
-                message(f"{op.name} is elementwise, and got a {type(x).__name__}", "Give arrays")
+                f"{op.name} is elementwise, and got a {type(x).__name__}", "Give arrays"
             )
     operands = tuple(
         value_of(x) if type(x) is Tracked else snapshot(x) if type(x) is np.ndarray else x

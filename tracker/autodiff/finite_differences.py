@@ -113,14 +113,13 @@ def derivative_at_zero(f: Callable[[float], list[Any]], steps: Sequence[float]) 
 
 def _stencil(f: Callable[[float], list[Any]], h: float) -> list[Any]:
     near, far = (
-        [np.subtract(a, b, dtype=_double_dtype(a)) for a, b in zip(f(s), f(-s), strict=True)]
+        [
+            np.subtract(a, b, dtype=np.result_type(a, np.float64))
+            for a, b in zip(f(s), f(-s), strict=True)
+        ]
         for s in (h, 2 * h)
     )
     return [(8 * a - b) / (12 * h) for a, b in zip(near, far, strict=True)]
-
-
-def _double_dtype(x: Any) -> Any:
-    return np.result_type(x, np.float64)
 
 
 def _most_stable(estimates: list[Any]) -> Any:

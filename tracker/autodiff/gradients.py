@@ -22,13 +22,7 @@ from tracker.autodiff.boundary import (
 from tracker.autodiff.leaves import ancestors, check_loss, plain_data
 from tracker.autodiff.params import Grads, Params
 from tracker.autodiff.reverse import reverse_sweep
-from tracker.errors import (
-    ComplexLossError,
-    NotScalarError,
-    NotTrackedError,
-    UnsupportedError,
-    message,
-)
+from tracker.errors import ComplexLossError, NotScalarError, NotTrackedError, UnsupportedError
 from tracker.plain import call_exchanged
 from tracker.support.pickling import bound_by, made_by
 from tracker.support.shown_text import named_after
@@ -298,11 +292,9 @@ def require_arguments(f: Callable[..., Any], caller: str, kwargs: dict[str, Any]
         signature.bind(**kwargs)
     except TypeError:
         raise NotTrackedError(
-            message(
-                f"{caller} got a function, and no arguments to differentiate with respect to",
-                f"Use {caller}(f, x)"
-                + (", or value_and_grad(f), which gives a function" if "grad" in caller else ""),
-            )
+            f"{caller} got a function, and no arguments to differentiate with respect to",
+            f"Use {caller}(f, x)"
+            + (", or value_and_grad(f), which gives a function" if "grad" in caller else ""),
         ) from None
 
 
@@ -333,10 +325,8 @@ def run_for_params(f: Callable[[], Any], caller: str) -> Any:
     """The result of a function that is differentiated with respect to its params."""
     if getattr(_params_state, "running", False):
         raise UnsupportedError(
-            message(
-                f"{caller} with Params inside another {caller} with Params",
-                "Write the inner one with arguments: gradient(lambda w: ..., w)",
-            )
+            f"{caller} with Params inside another {caller} with Params",
+            "Write the inner one with arguments: gradient(lambda w: ..., w)",
         )
     _params_state.running = True
     running = RunningDerivative()
@@ -440,11 +430,9 @@ def _with_argnums(
         for n in only:
             if not 0 <= n < len(args):
                 raise NotTrackedError(
-                    message(
-                        f"{caller} differentiates positional argument {n}, and the call has "
-                        f"{len(args)} positional argument(s)",
-                        "Pass what is differentiated by position, or give other argnums",
-                    )
+                    f"{caller} differentiates positional argument {n}, and the call has "
+                    f"{len(args)} positional argument(s)",
+                    "Pass what is differentiated by position, or give other argnums",
                 )
         lifted, y = run_lifted(f, args, kwargs, only)
         root = _scalar_root(_loss_of(y) if has_aux else y, caller, check_finite)
@@ -468,13 +456,11 @@ def _positions(argnums: Any, caller: str) -> tuple[int, ...]:
     numbers = argnums if isinstance(argnums, (tuple, list)) else (argnums,)
     if any(not isinstance(n, (int, np.integer)) or isinstance(n, bool) for n in numbers):
         raise NotTrackedError(
-            message(
-                f"{caller} got argnums of class {type(argnums).__name__}, which are positions of "
-                "arguments",
-                "Use value_and_grad(f)(x), or withgradient(f, x)"
-                if caller == "value_and_grad"
-                else f"Use {caller}(f, x, argnums=0)",
-            )
+            f"{caller} got argnums of class {type(argnums).__name__}, which are positions of "
+            "arguments",
+            "Use value_and_grad(f)(x), or withgradient(f, x)"
+            if caller == "value_and_grad"
+            else f"Use {caller}(f, x, argnums=0)",
         )
     return tuple(map(int, numbers))
 
@@ -498,24 +484,18 @@ def _scalar_root(y: Any, caller: str, check_finite: bool) -> Value | None:
             return root
     if not tree.is_numeric(plain):
         raise NotScalarError(
-            message(
-                f"{caller} needs a scalar; the output is a {type(plain).__name__}",
-                "Return one number, or use tracker.pullback",
-            )
+            f"{caller} needs a scalar; the output is a {type(plain).__name__}",
+            "Return one number, or use tracker.pullback",
         )
     if np.shape(plain) != ():
         raise NotScalarError(
-            message(
-                f"{caller} needs a scalar; the output has shape {np.shape(plain)}",
-                "Use np.sum, or tracker.jacobian",
-            )
+            f"{caller} needs a scalar; the output has shape {np.shape(plain)}",
+            "Use np.sum, or tracker.jacobian",
         )
     if np.iscomplexobj(plain):
         raise ComplexLossError(
-            message(
-                f"{caller} needs a real number; the output is complex ({np.result_type(plain)})",
-                "Use np.real or np.abs, or tracker.jacobian",
-            )
+            f"{caller} needs a real number; the output is complex ({np.result_type(plain)})",
+            "Use np.real or np.abs, or tracker.jacobian",
         )
     if check_finite:  # under a trace this becomes a guard
         finite = speculate_bool(np.isfinite(y), True) if is_tracing() else np.isfinite(plain)

@@ -66,10 +66,8 @@ def param(x: Any) -> Any:
     if isinstance(x, Tracked):
         if current_tracer() is not None and not is_deriving():
             raise UnsupportedError(
-                message(
-                    "a param is made of a value that a trace computes with",
-                    "Make params outside of jitted functions; inside, use tracker.gradient",
-                )
+                "a param is made of a value that a trace computes with",
+                "Make params outside of jitted functions; inside, use tracker.gradient",
             )
         return apply(identity, (x,))
     if isinstance(x, (bool, int)):
@@ -78,18 +76,16 @@ def param(x: Any) -> Any:
         return new_param(x)
     if not isinstance(x, (np.ndarray, np.generic)) and not tree.is_number_list(x):
         raise NotTrackedError(
-            message(
-                f"param got a {type(x).__name__}",
-                "Give a number, a NumPy array or a list of numbers; for a structure, "
-                "tracker.tree.map(tracker.param, model)",
-            )
+            f"param got a {type(x).__name__}",
+            "Give a number, a NumPy array or a list of numbers; for a structure, "
+            "tracker.tree.map(tracker.param, model)",
         )
     array = np.array(x)
     if array.dtype.kind in "biu":
         array = array.astype(np.float64)
     if array.dtype.kind not in "fc":
         raise NotTrackedError(
-            message(f"param got an array of dtype {array.dtype}", "Give real or complex numbers")
+            f"param got an array of dtype {array.dtype}", "Give real or complex numbers"
         )
     return new_param(array if isinstance(x, np.ndarray) else array[()])
 
@@ -133,10 +129,8 @@ _FUNCTIONS = (FunctionType, MethodType, functools.partial)
 def _refuse_call(*_: Any, **__: Any) -> NoReturn:
     """What `grad(f)` gives: called as in other libraries, it says what to type."""
     raise NotTrackedError(
-        message(
-            "grad(x) is the gradient that tracker.back has accumulated in x, and got a function",
-            "Use tracker.gradient(f, x)",
-        )
+        "grad(x) is the gradient that tracker.back has accumulated in x, and got a function",
+        "Use tracker.gradient(f, x)",
     )
 
 
@@ -229,21 +223,17 @@ def update(x: T, delta: Any) -> T:
     if not isinstance(x, Tracked):
         if not isinstance(x, np.ndarray):
             raise NotTrackedError(
-                message(
-                    f"update cannot change a {type(x).__name__} in place",
-                    "Give a tracked leaf or a NumPy array",
-                )
+                f"update cannot change a {type(x).__name__} in place",
+                "Give a tracked leaf or a NumPy array",
             )
         x += delta
         return x
     value = value_of(x)
     if not isinstance(value.params, ParamState):
         raise NotTrackedError(
-            message(
-                "update of a tracked value that is not a leaf (any more: `x[i] = v`, `x += v` give "
-                "a param a history)",
-                "Update the param it came from, and change params by update only",
-            )
+            "update of a tracked value that is not a leaf (any more: `x[i] = v`, `x += v` give "
+            "a param a history)",
+            "Update the param it came from, and change params by update only",
         )
     check_write(value)
     if isinstance(value.aval, np.ndarray):
@@ -308,32 +298,24 @@ def back(y: Any, seed: Any = None, *, once: bool = True) -> None:
     """
     if not isinstance(y, Tracked):
         raise NotTrackedError(
-            message(
-                f"back got a plain {type(y).__name__}: the value does not depend on any param",
-                "Wrap what it is computed from in tracker.param",
-            )
+            f"back got a plain {type(y).__name__}: the value does not depend on any param",
+            "Wrap what it is computed from in tracker.param",
         )
     if current_tracer() is not None:
         raise UnsupportedError(
-            message(
-                "back gives up the history of a value that a trace follows",
-                "Call it outside of jitted functions; inside, use tracker.gradient",
-            )
+            "back gives up the history of a value that a trace follows",
+            "Call it outside of jitted functions; inside, use tracker.gradient",
         )
     root = value_of(y)
     if seed is None:
         if np.shape(root.aval) != ():
             raise NotScalarError(
-                message(
-                    f"value has shape {np.shape(root.aval)}", "Use back(np.sum(y)) or back(y, seed)"
-                )
+                f"value has shape {np.shape(root.aval)}", "Use back(np.sum(y)) or back(y, seed)"
             )
         if np.iscomplexobj(root.aval):
             raise ComplexLossError(
-                message(
-                    f"back needs a real number; the value is complex ({np.result_type(root.aval)})",
-                    "Use np.real or np.abs, or back(y, seed)",
-                )
+                f"back needs a real number; the value is complex ({np.result_type(root.aval)})",
+                "Use np.real or np.abs, or back(y, seed)",
             )
         check_loss(root.data, "back")
         seed = np.ones_like(root.data)[()]
@@ -354,10 +336,8 @@ def _accumulate_gradients(root: Value, seed: Any, once: bool) -> None:
     leaves = [value for value in past if isinstance(value.params, ParamState)]
     if not leaves:
         raise NotTrackedError(
-            message(
-                "the value does not depend on any param",
-                "Wrap what it is computed from in tracker.param",
-            )
+            "the value does not depend on any param",
+            "Wrap what it is computed from in tracker.param",
         )
     del past  # these references would keep alive what the pass frees
     interior: dict[Value, Any] = {}
@@ -416,6 +396,6 @@ def check_loss(loss: Any, caller: str) -> None:
     text = f"{caller}: the loss is {'NaN' if cmath.isnan(value) else 'infinite'}"
     observer = current_observer()
     if observer is None or (found := observer.nonfinite_data()) is None:
-        raise NonFiniteError(message(text, _NONFINITE_HINT))
+        raise NonFiniteError(text, _NONFINITE_HINT)
     what, line = found
-    raise NonFiniteError(message(f"{text}: {what}", _NONFINITE_DATA_HINT, line))
+    raise NonFiniteError(f"{text}: {what}", _NONFINITE_DATA_HINT, line)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tracker.autodiff.leaves import plain_data, replace_data
-from tracker.errors import NotTrackedError, message
+from tracker.errors import NotTrackedError
 from tracker.tape.record import value_of
 from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import Value
@@ -46,17 +46,13 @@ class Params:
         for member in members:
             if not isinstance(member, Tracked):
                 raise NotTrackedError(
-                    message(
-                        f"Params got a plain {type(member).__name__}",
-                        "Make it a param, x = tracker.param(x), and use that x in the function",
-                    )
+                    f"Params got a plain {type(member).__name__}",
+                    "Make it a param, x = tracker.param(x), and use that x in the function",
                 )
             if not isinstance(value_of(member).params, ParamState):
                 raise NotTrackedError(
-                    message(
-                        f"Params got a value of shape {member.shape} that was computed from others",
-                        "Give the tracker.param it came from",
-                    )
+                    f"Params got a value of shape {member.shape} that was computed from others",
+                    "Give the tracker.param it came from",
                 )
             found[id(member)] = member
         self._members = tuple(found.values())
@@ -174,10 +170,8 @@ class Grads:
         for other in others:
             if not isinstance(other, Grads) or other.params != self.params:
                 raise NotTrackedError(
-                    message(
-                        "Grads of different params cannot be taken together",
-                        "Take both gradients for the same Params",
-                    )
+                    "Grads of different params cannot be taken together",
+                    "Take both gradients for the same Params",
                 )
         rows = zip(self.values(), *(other.values() for other in others), strict=True)
         return Grads(self.params, [f(*row) for row in rows])
@@ -228,10 +222,8 @@ def _split_like(vector: Any, templates: Iterable[Any], what: str) -> list[Any]:
     size = ends[-1] if ends else 0
     if vector.shape != (size,):
         raise NotTrackedError(
-            message(
-                f"{what} of {size} numbers cannot be filled from an array of shape {vector.shape}",
-                "Give one flat vector, as flat() makes",
-            )
+            f"{what} of {size} numbers cannot be filled from an array of shape {vector.shape}",
+            "Give one flat vector, as flat() makes",
         )
     parts = []
     for x, end in zip(templates, ends, strict=True):

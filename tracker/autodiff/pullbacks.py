@@ -101,10 +101,6 @@ def _build_pullback(f: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *given, **named: pullback(f, *given[:-1], **named)[1](given[-1])
 
 
-def _build_pushforward(f: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *given: jvp(f, *_split_halves(given))[1]
-
-
 def _split_halves(given: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Arguments and their tangents."""
     count = len(given) // 2
@@ -263,7 +259,9 @@ def pushforward(f: Callable[..., R], *args: Any) -> tuple[R, Callable[..., R]]: 
     >>> push(1.0)
     np.float64(6.0)
     """
-    compiled = compiled_linear_map(f, "pushforward", _build_pushforward, args, {})
+    compiled = compiled_linear_map(
+        f, "pushforward", lambda g: lambda *both: jvp(g, *_split_halves(both))[1], args, {}
+    )
     if compiled is None:
         y, _, push = linearize(f, args, {})
     else:
@@ -338,10 +336,8 @@ def jvp(f: Callable[..., R], args: Sequence[Any], tangents: Sequence[Any]) -> tu
     """
     if not isinstance(args, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise UnsupportedError(
-            message(
-                f"jvp got a {type(args).__name__} and a {type(tangents).__name__}",
-                "Give tuples of arguments and of tangents: jvp(f, (x,), (t,))",
-            )
+            f"jvp got a {type(args).__name__} and a {type(tangents).__name__}",
+            "Give tuples of arguments and of tangents: jvp(f, (x,), (t,))",
         )
     compiled = compiled_derivative(f, "jvp", lambda g: lambda *both: jvp(g, *_split_halves(both)))
     if compiled is not None:

@@ -239,10 +239,8 @@ def count_uses(
 
 def graph_used() -> GraphUsedError:
     return GraphUsedError(
-        message(
-            "back was already used on this value",
-            "Pass once=False to keep it; change params with tracker.update(w, delta)",
-        )
+        "back was already used on this value",
+        "Pass once=False to keep it; change params with tracker.update(w, delta)",
     )
 
 

@@ -72,19 +72,8 @@ def data(x: Any) -> Any:
 Tracked.data = property(data)  # type: ignore[attr-defined]
 
 
-class _IgnoreDerivatives:
-    """The context that `ignore_derivatives()` gives."""
-
-    def __enter__(self) -> None:
-        self.scope = StopGradient()
-        self.scope.__enter__()
-
-    def __exit__(self, *_: object) -> None:
-        self.scope.__exit__()
-
-
 @overload
-def ignore_derivatives() -> _IgnoreDerivatives: ...
+def ignore_derivatives() -> StopGradient: ...
 @overload
 def ignore_derivatives(x: T) -> T: ...
 def ignore_derivatives(x: Any = ...) -> Any:
@@ -116,7 +105,7 @@ def ignore_derivatives(x: Any = ...) -> Any:
     (3.0,)
     """
     if x is ...:
-        return _IgnoreDerivatives()
+        return StopGradient()
     if callable(x) and tree.children_of(x) is None and type(x) is not Tracked:
         return non_differentiable(x)
     return tree.map(detach, x)

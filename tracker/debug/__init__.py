@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tracker.debug.draw import draw
 from tracker.debug.nan_check import nan_check
 from tracker.debug.tape import tape
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ir import graphviz as _dot
 from tracker.jit import trace, visible_calls
 
@@ -75,10 +75,8 @@ def explain(f: Jitted[P, Any], *args: P.args, **kwargs: P.kwargs) -> str:
     """
     if not hasattr(f, "explain"):
         raise UnsupportedError(
-            message(
-                f"explain got a {type(f).__name__} that is not compiled",
-                "Give a function made by tracker.jit; tracker.trace shows what any function does",
-            )
+            f"explain got a {type(f).__name__} that is not compiled",
+            "Give a function made by tracker.jit; tracker.trace shows what any function does",
         )
     text: str = f.explain(*args, **kwargs)
     return text

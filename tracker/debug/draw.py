@@ -16,19 +16,10 @@ from typing import Any
 from tracker.autodiff.boundary import split_method
 from tracker.debug.graph_layout import Edge, Node, Picture, arrange
 from tracker.debug.tape import TapeText, format_equation, recorded_values, type_name
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ir.graph import Eqn, Function, Guard, Var, operands_of
 from tracker.ir.literals import print_type, print_value
-from tracker.jit import (
-    Callback,
-    HostCall,
-    Plan,
-    is_jitted,
-    newest_trace,
-    partition,
-    planned,
-    trace,
-)
+from tracker.jit import Callback, HostCall, Plan, is_jitted, newest_trace, partition, planned, trace
 from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import CLOSED, Value
 
@@ -128,10 +119,8 @@ def _graph_of(what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Graph
     if callable(what):
         return _function_graph(trace(what, *args, **kwargs))
     raise UnsupportedError(
-        message(
-            f"draw got a {type(what).__name__}",
-            "Give a tracked value, a function with its arguments, a trace, or a jitted function",
-        )
+        f"draw got a {type(what).__name__}",
+        "Give a tracked value, a function with its arguments, a trace, or a jitted function",
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracker.autodiff.leaves import plain_data
-from tracker.errors import NonFiniteError, message
+from tracker.errors import NonFiniteError
 from tracker.jit import in_python
 from tracker.support.weakrefs import WeakIdentityDict
 from tracker.tape.observers import RecordingObserver
@@ -76,12 +76,10 @@ class _NanObserver(RecordingObserver):
             return
         operands = ", ".join(_format_operand(_operand_data(o), found[0]) for o in value.operands)
         raise NonFiniteError(
-            message(
-                f"{value.op.name} gave {found[1]} at {list(found[0])} of its result, shape "
-                f"{np.shape(value.aval)}; it was given {operands}",
-                "np.where with a safe value inside, or np.clip, keeps the argument in range",
-                line,
-            )
+            f"{value.op.name} gave {found[1]} at {list(found[0])} of its result, shape "
+            f"{np.shape(value.aval)}; it was given {operands}",
+            "np.where with a safe value inside, or np.clip, keeps the argument in range",
+            line,
         )
 
     def on_backward(self, visited: dict[Value, Any], leaves: Iterable[tuple[Value, Any]]) -> None:
@@ -107,13 +105,11 @@ class _NanObserver(RecordingObserver):
                 _format_operand(_operand_data(o), position) for o in consumer.operands
             )
             raise NonFiniteError(
-                message(
-                    f"the derivative of {consumer.op.name} gave {number} at {list(position)}: the "
-                    f"cotangent that came in is finite; {consumer.op.name} was given {operands}",
-                    "np.where with a safe value inside keeps the argument where the derivative is "
-                    "finite",
-                    self.lines.get(consumer) or "<unknown>",
-                )
+                f"the derivative of {consumer.op.name} gave {number} at {list(position)}: the "
+                f"cotangent that came in is finite; {consumer.op.name} was given {operands}",
+                "np.where with a safe value inside keeps the argument where the derivative is "
+                "finite",
+                self.lines.get(consumer) or "<unknown>",
             )
 
     def nonfinite_data(self) -> tuple[str, str] | None:

@@ -11,7 +11,7 @@ import numpy as np
 from tracker.autodiff.forward import recording_order
 from tracker.autodiff.leaves import ancestors
 from tracker.autodiff.reverse import FREED
-from tracker.errors import NotTrackedError, message
+from tracker.errors import NotTrackedError
 from tracker.ir.literals import print_value
 from tracker.ir.types import type_of
 from tracker.support.structs import field, record
@@ -83,11 +83,9 @@ def recorded_values(y: Any) -> list[Value]:
     """The values between a tracked value and its leaves, operands first."""
     if not isinstance(y, Tracked):
         raise NotTrackedError(
-            message(
-                f"there is no tape behind a plain {type(y).__name__}",
-                "Give a value that was computed from a tracker.param, or look from inside the "
-                "function that is being differentiated",
-            )
+            f"there is no tape behind a plain {type(y).__name__}",
+            "Give a value that was computed from a tracker.param, or look from inside the "
+            "function that is being differentiated",
         )
     root = value_of(y)
     uses = {value: int(value is root) for value in ancestors(root)}

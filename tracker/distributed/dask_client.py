@@ -22,7 +22,7 @@ from tracker import tree
 from tracker.distributed.engines import Block, as_list, consecutive
 from tracker.distributed.partial_sums import Nodes, merge
 from tracker.distributed.worker import Request, evaluate_sent, pack
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 
 _MAX_LOSSES = 3  # of scattered data in one step
 _MAX_INLINE = 8_000_000  # bytes that a step sends through the scheduler
@@ -63,9 +63,7 @@ class DaskEngine:
     def _place(self) -> None:
         """Find out where shards are; send those that are not anywhere."""
         if not (addresses := sorted(self._client.scheduler_info(n_workers=-1)["workers"])):
-            raise UnsupportedError(
-                message("the dask cluster has no workers", "client.wait_for_workers(1)")
-            )
+            raise UnsupportedError("the dask cluster has no workers", "client.wait_for_workers(1)")
         sent_loss = self._client.scatter(self._loss, broadcast=True, hash=False)
         self._shards = list(self._given)
         parts = consecutive(self.shard_count, len(addresses))
@@ -135,10 +133,8 @@ def _partitions(client: Client, shards: Any) -> list[Any]:
     columns = [_blocks_of(part) for part in parts]
     if len({len(column) for column in columns}) > 1:
         raise UnsupportedError(
-            message(
-                f"the collections have {' and '.join(str(len(c)) for c in columns)} partitions",
-                "Give them the same ones: x.rechunk(...) or df.repartition(...)",
-            )
+            f"the collections have {' and '.join(str(len(c)) for c in columns)} partitions",
+            "Give them the same ones: x.rechunk(...) or df.repartition(...)",
         )
     rows = [tree.unflatten(structure, row) for row in zip(*columns, strict=True)]
     return list(client.compute([dask.delayed(row) for row in rows]))
@@ -149,9 +145,7 @@ def _blocks_of(collection: Any) -> list[Any]:
     found = collection.to_delayed()
     if not isinstance(found, list) and max(found.shape[1:], default=1) > 1:
         raise UnsupportedError(
-            message(
-                f"an array of {collection.numblocks} blocks is split along several axes",
-                "Split it along the first one only: x.rechunk({1: -1})",
-            )
+            f"an array of {collection.numblocks} blocks is split along several axes",
+            "Split it along the first one only: x.rechunk({1: -1})",
         )
     return list(found) if isinstance(found, list) else list(found.ravel())

@@ -67,11 +67,9 @@ def make_engine(engine: Any, loss: Callable[..., Any], shards: Any) -> Engine:
         package = engine if isinstance(engine, str) else _package_of(engine)
         if package not in _FILES:
             raise UnsupportedError(
-                message(
-                    f"there is no engine {engine!r}",
-                    "Give a number of processes, a concurrent.futures.Executor, a "
-                    "dask.distributed.Client, 'ray', or an mpi4py.MPI.Comm",
-                )
+                f"there is no engine {engine!r}",
+                "Give a number of processes, a concurrent.futures.Executor, a "
+                "dask.distributed.Client, 'ray', or an mpi4py.MPI.Comm",
             )
         name, cls, extra = _FILES[package]
         if importlib.util.find_spec(package) is None:
@@ -99,19 +97,14 @@ def as_list(shards: Any, may_be_empty: bool = False) -> list[Any]:
     parts = list(shards) if is_sequence else [shards]
     if any(hasattr(part, "__dask_graph__") and hasattr(part, "npartitions") for part in parts):
         raise UnsupportedError(
-            message(
-                "shards of dask stay on dask's workers",
-                "Give one collection, or a tuple of them, and the dask.distributed.Client: "
-                "value_and_grad(loss, (x, y), client)",
-            )
+            "shards of dask stay on dask's workers",
+            "Give one collection, or a tuple of them, and the dask.distributed.Client: "
+            "value_and_grad(loss, (x, y), client)",
         )
     if not is_sequence or not (shards or may_be_empty):
         raise UnsupportedError(
-            message(
-                f"shards are a {type(shards).__name__}"
-                + (" without elements" if is_sequence else ""),
-                "Give a list with a part of the data for each shard: np.array_split(data, 8)",
-            )
+            f"shards are a {type(shards).__name__}" + (" without elements" if is_sequence else ""),
+            "Give a list with a part of the data for each shard: np.array_split(data, 8)",
         )
     return parts
 

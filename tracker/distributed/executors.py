@@ -22,7 +22,6 @@ from tracker.distributed.engines import (
 )
 from tracker.distributed.partial_sums import Nodes, merge
 from tracker.distributed.worker import Request, evaluate_sent
-from tracker.errors import message
 from tracker.support.structs import record
 
 _MAX_BLOCKS = 256  # kept in a process; what is dropped is sent again
@@ -111,9 +110,6 @@ class ExecutorEngine:
 
     def _lost(self) -> LostWorkerError:
         return LostWorkerError(
-            message(
-                f"{type(self._executor).__name__} has lost a worker, and takes no more work",
-                "Give value_and_grad a number of processes instead: engine=4. Those are started "
-                "again",
-            )
+            f"{type(self._executor).__name__} has lost a worker, and takes no more work",
+            "Give value_and_grad a number of processes instead: engine=4. Those are started again",
         )

@@ -17,7 +17,7 @@ from tracker.config import current
 from tracker.distributed.engines import as_list, processors
 from tracker.distributed.partial_sums import Nodes, merge
 from tracker.distributed.worker import Request, derivatives_of, evaluate
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.jit import limit_threads
 
 
@@ -30,7 +30,7 @@ class MpiEngine:
         counts = comm.allgather(len(self._shards))
         self.shard_count = sum(counts)
         if not self.shard_count:
-            raise UnsupportedError(message("no rank has a shard", "Give a list of them to each"))
+            raise UnsupportedError("no rank has a shard", "Give a list of them to each")
         first = sum(counts[: comm.rank])
         self._numbers = range(first, first + len(self._shards))
         self._derivatives = derivatives_of(loss)

@@ -28,7 +28,7 @@ from tracker.distributed.engines import (
 )
 from tracker.distributed.partial_sums import Nodes, merge
 from tracker.distributed.worker import Request, evaluate_sent
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.jit import limit_threads
 
 _MAX_LOSSES = 3  # of one process in one step
@@ -90,12 +90,10 @@ class WorkerProcess:
             self._send()
         else:
             raise LostWorkerError(
-                message(
-                    f"the worker of shards {self._block.span} was lost {_MAX_LOSSES + 1} times: it "
-                    "ended before it gave a result",
-                    'Begin the program\'s main part with if __name__ == "__main__":, look whether '
-                    "memory is short, or compute this shard here: loss(params, shards[k])",
-                )
+                f"the worker of shards {self._block.span} was lost {_MAX_LOSSES + 1} times: it "
+                "ended before it gave a result",
+                'Begin the program\'s main part with if __name__ == "__main__":, look whether '
+                "memory is short, or compute this shard here: loss(params, shards[k])",
             )
         found: Nodes | Exception = pickle.loads(received)
         if isinstance(found, Exception):
@@ -155,10 +153,8 @@ class ProcessEngine:
     def start(self, request: Request) -> list[Any]:
         if os.getpid() != self._owner:
             raise UnsupportedError(
-                message(
-                    "this sharded derivative belongs to the process that this one was forked from",
-                    "Call tracker.distributed.value_and_grad here",
-                )
+                "this sharded derivative belongs to the process that this one was forked from",
+                "Call tracker.distributed.value_and_grad here",
             )
         packed = pickle.dumps(request, 5)  # once for all workers
         for worker in self.workers:

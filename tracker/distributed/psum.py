@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ir.lowering import Host
 from tracker.ir.op import define
 from tracker.ir.types import Type
@@ -68,10 +68,8 @@ def psum(x: Any, comm: Any) -> Any:
     """
     if not hasattr(comm, "Allreduce"):
         raise UnsupportedError(
-            message(
-                f"psum got a {type(comm).__name__} as the communicator",
-                "Give an mpi4py.MPI.Comm: psum(x, MPI.COMM_WORLD)",
-            )
+            f"psum got a {type(comm).__name__} as the communicator",
+            "Give an mpi4py.MPI.Comm: psum(x, MPI.COMM_WORLD)",
         )
     return tree.map(lambda leaf: _sum_leaf(leaf, comm), x)
 
@@ -80,10 +78,7 @@ def _sum_leaf(x: Any, comm: Any) -> Any:
     if type(x) is not Tracked:
         if not tree.is_numeric(x):
             raise UnsupportedError(
-                message(
-                    f"psum got a {type(x).__name__}",
-                    "Give it numbers, arrays, or structures of them",
-                )
+                f"psum got a {type(x).__name__}", "Give it numbers, arrays, or structures of them"
             )
         if current_tracer() is None:
             return _exchange.sum(x, comm)
@@ -131,16 +126,12 @@ def _all_reduce(x: Any, comm: Any) -> Any:
     return total[()]
 
 
-def _type_of_sum(x: Type, *, comm: Any) -> Type:
-    return Type(x.shape, np.dtype(int) if x.dtype.kind == "b" else x.dtype)
-
-
 _psum = define(
     "psum",
     numpy=[],
     method=None,
     entry=None,
-    infer=_type_of_sum,
+    infer=lambda x, *, comm: Type(x.shape, np.dtype(int) if x.dtype.kind == "b" else x.dtype),
     evaluate=lambda x, *, comm: _exchange.sum(x, comm),
     jvp=[lambda t, y, x, *, comm: _sum_leaf(t, comm)],
     vjp=[lambda g, y, x, *, comm: _sum_leaf(g, comm)],

@@ -12,7 +12,7 @@ from tracker.config import current
 from tracker.distributed.engines import make_engine
 from tracker.distributed.partial_sums import Nodes, merge, total
 from tracker.distributed.worker import Request
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from tracker.support.type_variables import A
@@ -63,10 +63,8 @@ class ShardedDerivative:
 
     def __reduce__(self) -> Any:
         raise UnsupportedError(
-            message(
-                "a sharded derivative cannot be pickled: it holds its workers",
-                "Send the loss and the shards, and call tracker.distributed.value_and_grad there",
-            )
+            "a sharded derivative cannot be pickled: it holds its workers",
+            "Send the loss and the shards, and call tracker.distributed.value_and_grad there",
         )
 
     def close(self) -> None:
@@ -83,10 +81,8 @@ class ShardedDerivative:
     def _sum(self, name: str, args: tuple[Any, ...]) -> Any:
         if self._is_closed:
             raise UnsupportedError(
-                message(
-                    "this step is closed, and its workers are gone",
-                    "Call it inside the `with` block, or before step.close()",
-                )
+                "this step is closed, and its workers are gone",
+                "Call it inside the `with` block, or before step.close()",
             )
         with self._lock:
             found = total(self._reduced(Request(name, args, current().jit)))

@@ -19,7 +19,7 @@ from tracker import tree
 from tracker.autodiff.gradients import value_and_grad
 from tracker.config import config
 from tracker.distributed.partial_sums import Nodes, merge
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.jit import jit
 from tracker.support.structs import record
 from tracker.transforms.jacobians import hvp
@@ -84,10 +84,8 @@ def _pickled(loss: Callable[..., Any]) -> tuple[bytes, bytes]:
     if by_value:
         return importlib.import_module("cloudpickle").dumps(loss, 5), b""
     raise UnsupportedError(
-        message(
-            f"{getattr(loss, '__qualname__', loss)!r} cannot be sent to a worker: {reason}",
-            "Define it in a module, or pip install cloudpickle",
-        )
+        f"{getattr(loss, '__qualname__', loss)!r} cannot be sent to a worker: {reason}",
+        "Define it in a module, or pip install cloudpickle",
     )
 
 

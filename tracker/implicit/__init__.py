@@ -214,18 +214,16 @@ def _differentiable(
         theta = tree.map(_own_handle, theta)
         x, restore = tree.ravel(_run(solver, theta, rest))
         if not np.size(x):
-            raise NotTrackedError(message(f"{name} returned no floats", "Let it return x alone"))
+            raise NotTrackedError(f"{name} returned no floats", "Let it return x alone")
         method = solve or ("dense" if np.size(x) <= DENSE_SIZE else iterative)
 
         def equation(x: Any) -> Any:
             r = residual(x, theta, restore)
             if np.shape(r) != np.shape(x):
                 raise RuleError(
-                    message(
-                        f"the condition {_name(condition)} gave {np.size(r)} numbers for a "
-                        f"solution of {np.size(x)}",
-                        "Give one equation for each unknown",
-                    )
+                    f"the condition {_name(condition)} gave {np.size(r)} numbers for a "
+                    f"solution of {np.size(x)}",
+                    "Give one equation for each unknown",
                 )
             return r
 

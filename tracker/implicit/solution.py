@@ -32,7 +32,7 @@ from tracker.autodiff.forward import forward_sweep
 from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.pullbacks import linearize
 from tracker.autodiff.reverse import reverse_sweep
-from tracker.errors import RuleError, UnsupportedError, message
+from tracker.errors import RuleError, UnsupportedError
 from tracker.implicit import krylov
 from tracker.tape.reachability import counted_as_live, is_history_needed
 from tracker.tape.record import value_of
@@ -116,9 +116,7 @@ class Equation:
             f"the solution that {self.name} found has a singular Jacobian ({how}), so it is no "
             "differentiable function of the parameters"
         )
-        return UnsupportedError(
-            message(text, "Use tracker.data on them where no gradient is wanted")
-        )
+        return UnsupportedError(text, "Use tracker.data on them where no gradient is wanted")
 
 
 def _scales(a: Any, axis: int) -> Any:
@@ -198,7 +196,7 @@ def _not_a_solution(name: str, r: Any, step: Any) -> RuleError:
         f"what {name} returned does not satisfy its condition: the residual is {r:.2g}, and a "
         f"Newton step moves it by {step:.2g}, so that its derivative would be wrong"
     )
-    return RuleError(message(text, "Let it go on until it has converged"))
+    return RuleError(text, "Let it go on until it has converged")
 
 
 @custom_gradient

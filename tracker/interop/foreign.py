@@ -77,10 +77,8 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
         made = jnp.asarray(x)
         if made.dtype.itemsize < np.result_type(x).itemsize:
             raise UnsupportedError(
-                message(
-                    f"JAX would compute {np.result_type(x)} with 32 bits",
-                    'Write jax.config.update("jax_enable_x64", True), or pass float32',
-                )
+                f"JAX would compute {np.result_type(x)} with 32 bits",
+                'Write jax.config.update("jax_enable_x64", True), or pass float32',
             )
         return made
 
@@ -221,11 +219,9 @@ def _pullback_of_python(f: Any) -> Callable[..., Any]:
     plain = getattr(f, "py_func", None)
     if plain is None:
         raise UnsupportedError(
-            message(
-                f"from_numba got a {type(f).__name__} without the Python function that it was "
-                "compiled from",
-                "Give a pullback: from_numba(f, lambda dy, x: dy * dfdx(x))",
-            )
+            f"from_numba got a {type(f).__name__} without the Python function that it was "
+            "compiled from",
+            "Give a pullback: from_numba(f, lambda dy, x: dy * dfdx(x))",
         )
     compiled = jit(plain)
     return lambda dy, *args: pullback(compiled, *args)[1](dy)

@@ -28,19 +28,17 @@ def convert(
         ("derivative", derivative, ("reverse", "forward")),
     ):
         if given not in known:
-            raise UnsupportedError(message(f"to_jax got {name}={given!r}", f"Give one of {known}"))
+            raise UnsupportedError(f"to_jax got {name}={given!r}", f"Give one of {known}")
     arguments = Arguments(args, options.kind)
     value = Smooth(arguments.flat(f), arguments.examples, options)
     program = value.program
     if checks == "nan" and program.conditions and not all(map(is_float, program.types)):
         raise UnsupportedError(
-            message(
-                f"{getattr(f, '__name__', 'the function')} returns integers or bools, which cannot "
-                f"be NaN where its trace does not hold: {_shown(program.conditions)}",
-                'Use to_jax(..., checks="checkify"); or np.where, tracker.cond and loops of '
-                "tracker in place of branches on values",
-                "",
-            )
+            f"{getattr(f, '__name__', 'the function')} returns integers or bools, which cannot "
+            f"be NaN where its trace does not hold: {_shown(program.conditions)}",
+            'Use to_jax(..., checks="checkify"); or np.where, tracker.cond and loops of '
+            "tracker in place of branches on values",
+            "",
         )
     run = jax.jit(with_pullback(value) if derivative == "reverse" else value.call)
     failed = "the program does not hold for these arguments: " + _shown(program.conditions)
@@ -63,10 +61,8 @@ def lower(g: Callable[..., Any], args: tuple[Any, ...], dtype: Any) -> str:
 def dtype_map(dtype: Any) -> DtypeMap:
     if dtype is not None and np.dtype(dtype) != np.float32:
         raise UnsupportedError(
-            message(
-                f"to_jax got dtype={np.dtype(dtype).name}",
-                "Give np.float32, or nothing for the dtypes of NumPy",
-            )
+            f"to_jax got dtype={np.dtype(dtype).name}",
+            "Give np.float32, or nothing for the dtypes of NumPy",
         )
     return DtypeMap(dtype is not None, bool(jax.config.jax_enable_x64))
 
@@ -131,10 +127,8 @@ class Arguments:
         if not self._is_like(x, shape, dtype):
             shown = f"{x.dtype}{list(x.shape)}" if hasattr(x, "dtype") else f"a {type(x).__name__}"
             raise UnsupportedError(
-                message(
-                    f"an argument is {shown}; the function was converted for {dtype}{list(shape)}",
-                    "Convert the function again, with such an example",
-                )
+                f"an argument is {shown}; the function was converted for {dtype}{list(shape)}",
+                "Convert the function again, with such an example",
             )
         found.append(jnp.asarray(fitting(x, dtype) if isinstance(x, np.ndarray) else x, dtype))
 

@@ -137,14 +137,15 @@ class JaxProgram:
         is_object = result.kind == "constant"
         what = type(result.constant).__name__ if is_object else "container that it captures"
         raise UnsupportedError(
-            message(f"the function returns a {what}", "Return numbers and arrays, or copies")
+            f"the function returns a {what}", "Return numbers and arrays, or copies"
         )
 
     def is_same(self, other: JaxProgram) -> bool:
         """Whether both were traced with the same captured state."""
         one, two = fingerprint(self.function), fingerprint(other.function)
         same = one == two if one and two else str(self.function) == str(other.function)
-        return same and all(map(_are_equal, self.captured, other.captured))
+        pairs = zip(self.captured, other.captured, strict=False)
+        return same and all(np.array_equal(a, b, equal_nan=is_float(a)) for a, b in pairs)
 
 
 def _rolled(function: Function) -> Function:
@@ -160,10 +161,6 @@ def _renewed(results: Sequence[Any], atoms: Sequence[Atom]) -> list[Any]:
 
 def _copied(x: Any) -> Any:
     return np.copy(x) if isinstance(x, np.ndarray) else x
-
-
-def _are_equal(a: Any, b: Any) -> bool:
-    return np.array_equal(a, b, equal_nan=is_float(a))
 
 
 def is_float(x: Any) -> bool:
@@ -185,9 +182,7 @@ def _refuse_effects(run: TracedRun, name: str) -> None:
     if run.trace.writes or run.trace.state_writes or not run.trace.is_stable:
         what = "its arguments" if run.trace.writes else "what it captures"
         raise UnsupportedError(
-            message(
-                f"{name} writes into {what}", "Return the new values: JAX's arrays are constant"
-            )
+            f"{name} writes into {what}", "Return the new values: JAX's arrays are constant"
         )
 
 
@@ -279,10 +274,8 @@ class Pullback:
         self.examples = [*value.examples, *seeds]
         if not value.program.is_same(JaxProgram(value.f, value.examples, value.options)):
             raise UnsupportedError(
-                message(
-                    "what the function captures has changed since it was converted",
-                    "Call tracker.to_jax again, or pass as an argument what changes",
-                )
+                "what the function captures has changed since it was converted",
+                "Call tracker.to_jax again, or pass as an argument what changes",
             )
         self.both = _value_and_cotangents(value.f, value.moving)
         self.program = JaxProgram(self.both, self.examples, value.options)

@@ -15,7 +15,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from tracker.errors import EVALUATION_ERRORS, UnsupportedError, message
+from tracker.errors import EVALUATION_ERRORS, UnsupportedError
 from tracker.interop.jax_ops import RULES
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.lowering import Branch, Expand, Host, Loop, Map, Routine, While
@@ -49,18 +49,14 @@ class DtypeMap:
     def __call__(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         char = _NARROW.get(dtype.char, dtype.char) if self.narrow else dtype.char
         if char in "gG":
-            raise UnsupportedError(
-                message(f"JAX has no {dtype}", "Compute in float64, by astype(float)")
-            )
+            raise UnsupportedError(f"JAX has no {dtype}", "Compute in float64, by astype(float)")
         if not self.has_64_bits:
             char = _NARROW_INTEGERS.get(char, char) if self.narrow else char
             if char in _WIDE:
                 raise UnsupportedError(
-                    message(
-                        f"JAX would compute {dtype} with 32 bits",
-                        'Write jax.config.update("jax_enable_x64", True), or to_jax(..., '
-                        "dtype=np.float32)",
-                    )
+                    f"JAX would compute {dtype} with 32 bits",
+                    'Write jax.config.update("jax_enable_x64", True), or to_jax(..., '
+                    "dtype=np.float32)",
                 )
         return dtype if char == dtype.char else np.dtype(char)
 
@@ -147,7 +143,8 @@ class Replay:
         if isinstance(lower, Map):
             needed, instead = ([], None) if is_checked else expand_requirements(eqn, lower)
             self.steps(needed, are_checked=True)
-            if instead is not None and all(map(_has_rule, needed)):
+            has_rules = all(isinstance(step, Guard) or step.op.name in RULES for step in needed)
+            if instead is not None and has_rules:
                 return self.read(instead)
             dtypes = lower.dtypes(*(atom.type for atom in eqn.operands))
             xs = [self.cast(x, self.kind(d)) for x, d in zip(operands, dtypes, strict=True)]
@@ -243,10 +240,8 @@ def fitting(x: Any, dtype: np.dtype[Any]) -> Any:
         limits = np.iinfo(dtype)
         if x.min() < limits.min or x.max() > limits.max:
             raise UnsupportedError(
-                message(
-                    f"integers of an array of {x.dtype} do not fit {dtype}",
-                    'Switch on 64 bits: jax.config.update("jax_enable_x64", True)',
-                )
+                f"integers of an array of {x.dtype} do not fit {dtype}",
+                'Switch on 64 bits: jax.config.update("jax_enable_x64", True)',
             )
     return x
 
@@ -264,20 +259,14 @@ def _is_foldable(eqn: Eqn, operands: Sequence[Any]) -> bool:
     return eqn.out.type.size <= max(_MOST_FOLDED, *(np.size(x) for x in operands), 0)
 
 
-def _has_rule(step: Eqn | Guard) -> bool:
-    return isinstance(step, Guard) or step.op.name in RULES
-
-
 def _unsupported(eqn: Eqn, why: str = "") -> UnsupportedError:
     types = ", ".join(str(atom.type) for atom in eqn.operands)
     reason = f" ({eqn.op.lower.why})" if isinstance(eqn.op.lower, Host) and not why else why
     return UnsupportedError(
-        message(
-            f"to_jax has no rule for {eqn.op.name} of {types}{reason}",
-            "Compute it outside, and pass it as an argument; or run the function on the host with "
-            "tracker.interop.as_jax",
-            eqn.where,
-        )
+        f"to_jax has no rule for {eqn.op.name} of {types}{reason}",
+        "Compute it outside, and pass it as an argument; or run the function on the host with "
+        "tracker.interop.as_jax",
+        eqn.where,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ops.declare.arguments import as_array
 from tracker.ops.shape.create import join_tracked_list
 from tracker.tape.record import aval_of, holds_tracked
@@ -44,11 +44,8 @@ class nditer:
         unknown = set(flags) - _KNOWN | set(options) | ({"op_dtypes"} if op_dtypes else set())
         if unknown:
             raise UnsupportedError(
-                message(
-                    f"np.nditer with {', '.join(sorted(unknown))} is not supported on tracked "
-                    "values",
-                    "Write it with whole arrays, or loop over np.ndindex(x.shape)",
-                )
+                f"np.nditer with {', '.join(sorted(unknown))} is not supported on tracked values",
+                "Write it with whole arrays, or loop over np.ndindex(x.shape)",
             )
         several = isinstance(op, tuple) or (isinstance(op, list) and not _is_numbers(op))
         given = [join_tracked_list(x) if x is None or isinstance(x, Tracked) else np.asarray(x)

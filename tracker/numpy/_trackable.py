@@ -7,6 +7,7 @@ is NumPy's own, and so is its result. Start at `trackable`.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -94,7 +95,7 @@ def accepting_lists(function: Function) -> Function:
             given = [*args, *kwargs.values()]
             if function in NUMPY and any(isinstance(x, Tracked) for x in changed):
                 return NUMPY[function](*again, **named)  # NumPy's protocol ignores some arguments
-            if all(map(_is_same, changed, given)):
+            if all(map(operator.is_, changed, given)):
                 raise
         return function(*again, **named)
 
@@ -104,10 +105,6 @@ def accepting_lists(function: Function) -> Function:
 def _join_parts(x: Any) -> Any:
     """A sequence of arrays, with lists of tracked values in it joined."""
     return type(x)(join_tracked_list(part) for part in x) if type(x) in (list, tuple) else x
-
-
-def _is_same(a: Any, b: Any) -> bool:
-    return a is b
 
 
 def giving_trackable(function: Function) -> Function:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import ConversionError, message
+from tracker.errors import ConversionError
 from tracker.ir.op import METHODS
 from tracker.ops.shape.create import copy_, identity
 from tracker.support.library_hooks import when_imported, wrap_method
@@ -46,11 +46,9 @@ def _defer(*_: Any) -> Any:
 
 def _refuse_in_place(self: Any, *_: Any) -> Any:
     raise ConversionError(
-        message(
-            f"an in-place operator would store a tracked value into a {type(self).__name__}",
-            "Use x = x + t in place of x += t: the result is a tracked array",
-            user_line(),
-        )
+        f"an in-place operator would store a tracked value into a {type(self).__name__}",
+        "Use x = x + t in place of x += t: the result is a tracked array",
+        user_line(),
     )
 
 

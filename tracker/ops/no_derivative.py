@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.op import NONDIFFERENTIABLE
-from tracker.ops.declare.arguments import as_array, as_strong_array
+from tracker.ops.declare.arguments import as_array
 from tracker.ops.declare.declare import elementwise_nondiff, implements_nondiff, refuse_functions
+from tracker.ops.declare.numpy_code import run_as_written
 from tracker.tape.conversions import guarded_data
 from tracker.tape.escape import escape_as_text
 from tracker.tape.record import aval_of, data_of
@@ -52,26 +53,6 @@ NONDIFFERENTIABLE.update((np.can_cast, np.may_share_memory, np.shares_memory))
 # Tests of elements --------------------------------------------------------------------------------
 
 
-@implements_nondiff(np.isreal)
-def isreal(x: Any) -> Any:
-    return np.imag(as_array(x)) == 0
-
-
-@implements_nondiff(np.iscomplex)
-def iscomplex(x: Any) -> Any:
-    return np.not_equal(np.imag(as_strong_array(x)), 0)
-
-
-@implements_nondiff(np.isposinf)
-def isposinf(x: Any, out: Any = None) -> Any:
-    return np.logical_and(np.isinf(x), ~np.signbit(x), **({} if out is None else {"out": out}))
-
-
-@implements_nondiff(np.isneginf)
-def isneginf(x: Any, out: Any = None) -> Any:
-    return np.logical_and(np.isinf(x), np.signbit(x), **({} if out is None else {"out": out}))
-
-
 @implements_nondiff(np.array_equiv)
 def array_equiv(a1: Any, a2: Any) -> bool:
     try:
@@ -80,9 +61,13 @@ def array_equiv(a1: Any, a2: Any) -> bool:
         return False
 
 
-NONDIFFERENTIABLE.update(
-    (np.isclose, np.allclose, np.array_equal, np.nonzero, np.flatnonzero, np.argwhere)
+_TESTS: tuple[Any, ...] = (
+    *(np.allclose, np.array_equal, np.iscomplex),
+    *(np.isneginf, np.isposinf, np.isreal),
 )
+run_as_written(*_TESTS)
+NONDIFFERENTIABLE.update(_TESTS)
+NONDIFFERENTIABLE.update((np.isclose, np.nonzero, np.flatnonzero, np.argwhere))
 NONDIFFERENTIABLE.update((np.argmax, np.argmin, np.argsort, np.any, np.all, np.count_nonzero))
 
 # Integers -----------------------------------------------------------------------------------------

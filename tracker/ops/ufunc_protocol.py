@@ -70,10 +70,8 @@ def array_ufunc(
     if (ufunc in UFUNCS or ufunc in NUMPY) and ufunc.nin == 2 and ufunc.nout == 1:
         return _METHODS[method](ufunc, *inputs, **kwargs)
     raise UnsupportedError(
-        message(
-            f"{_display_name(ufunc)}.{method} has no derivative rule here",
-            "Write it with the plain functions, or use tracker.data(x) where no gradient is wanted",
-        )
+        f"{_display_name(ufunc)}.{method} has no derivative rule here",
+        "Write it with the plain functions, or use tracker.data(x) where no gradient is wanted",
     )
 
 
@@ -292,10 +290,8 @@ def _ufunc_call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
         if ufunc.__name__.endswith(_MADE_BY_FROMPYFUNC):
             instead = f"{instead}; np.vectorize(f) follows f, np.frompyfunc only if called inside"
         raise UnsupportedError(
-            message(
-                f"{_display_name(ufunc)} has no derivative rule here",
-                f"Use tracker.data(x) where no gradient is wanted, {instead}",
-            )
+            f"{_display_name(ufunc)} has no derivative rule here",
+            f"Use tracker.data(x) where no gradient is wanted, {instead}",
         )
     if dtype is not None or signature is not None or casting != "same_kind":
         inputs = cast_to_loop(ufunc, inputs, dtype, signature, casting)

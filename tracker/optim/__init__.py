@@ -5,22 +5,9 @@ gradient, also in compiled code; `lbfgs`, `gauss_newton` and `levenberg_marquard
 (`second_order.py`) use curvature; `minimize` runs SciPy's optimisers.
 """
 
-from tracker.optim.first_order import (
-    Optimiser,
-    State,
-    adam,
-    adamw,
-    descent,
-    momentum,
-    rmsprop,
-)
+from tracker.optim.first_order import Optimiser, State, adam, adamw, descent, momentum, rmsprop
 from tracker.optim.scipy_minimize import minimize
-from tracker.optim.second_order import (
-    OptimizeResult,
-    gauss_newton,
-    lbfgs,
-    levenberg_marquardt,
-)
+from tracker.optim.second_order import OptimizeResult, gauss_newton, lbfgs, levenberg_marquardt
 
 __all__ = [
     "Optimiser",

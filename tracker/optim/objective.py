@@ -39,17 +39,13 @@ class Objective:
         start, self.restore = tree.ravel(params)
         if np.iscomplexobj(start):
             raise UnsupportedError(
-                message(
-                    f"{name} moves real numbers, and the parameters hold complex ones",
-                    "Give their real and imaginary parts",
-                )
+                f"{name} moves real numbers, and the parameters hold complex ones",
+                "Give their real and imaginary parts",
             )
         if not start.size:
             raise NotTrackedError(
-                message(
-                    f"{name} got a {type(params).__name__} without floats to move",
-                    "Give floats, or structures that hold them",
-                )
+                f"{name} got a {type(params).__name__} without floats to move",
+                "Give floats, or structures that hold them",
             )
         self.start = start.astype(np.float64)
 

@@ -18,7 +18,7 @@ from tracker import tree
 from tracker.autodiff.boundary import compiled_derivative
 from tracker.autodiff.pullbacks import pullback, pushforward
 from tracker.control import while_loop
-from tracker.errors import NonFiniteError, NotScalarError, message
+from tracker.errors import NonFiniteError, NotScalarError
 from tracker.implicit.krylov import cg
 from tracker.optim.objective import Objective
 
@@ -41,16 +41,12 @@ def _compiled_if_jitted(optimise: _F) -> _F:
     @functools.wraps(optimise)
     def run(f: Callable[..., Any], x0: Any, *args: Any, **options: Any) -> Any:
         key = optimise.__name__, *sorted(options.items())
-        compiled = compiled_derivative(f, key, _optimisation, optimise, options)
+        compiled = compiled_derivative(
+            f, key, lambda g: lambda x0, *args: optimise(g, x0, *args, **options)
+        )
         return optimise(f, x0, *args, **options) if compiled is None else compiled(x0, *args)
 
     return cast(_F, run)
-
-
-def _optimisation(
-    f: Callable[..., Any], optimise: Callable[..., Any], options: dict[str, Any]
-) -> Callable[..., Any]:
-    return lambda x0, *args: optimise(f, x0, *args, **options)
 
 
 class OptimizeResult(NamedTuple):
@@ -144,7 +140,7 @@ def lbfgs(
         value, g = objective.value_and_gradient(x, *args)
         if np.ndim(value):
             raise NotScalarError(
-                message(f"lbfgs needs a scalar; f gave shape {np.shape(value)}", "Use np.sum")
+                f"lbfgs needs a scalar; f gave shape {np.shape(value)}", "Use np.sum"
             )
         return 1.0 * value, g
 
@@ -437,7 +433,7 @@ def _refuse_nonfinite(name: str, objective: Objective, *found: Any) -> None:
         return
     shapes = ", ".join(str(np.shape(leaf)) for leaf in objective.leaves)
     text = f"{name}: the value or the gradient at the start (shapes {shapes}) is NaN or infinite"
-    raise NonFiniteError(message(text, "Start where the function is finite"))
+    raise NonFiniteError(text, "Start where the function is finite")
 
 
 def _result(objective: Objective, x: Any, value: Any, count: Any, status: Any) -> OptimizeResult:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tracker import tree
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ir.lowering import Host
 from tracker.ir.op import Joint
 from tracker.ir.types import type_of
@@ -186,10 +186,8 @@ class DrawMonitor:
     @staticmethod
     def _unrecorded(source: Any) -> UnrecordedDraws:
         return UnrecordedDraws(
-            message(
-                f"random numbers were drawn from {source!r} where a trace cannot see it",
-                "Pass the generator as an argument, or draw from tracker.numpy.random",
-            )
+            f"random numbers were drawn from {source!r} where a trace cannot see it",
+            "Pass the generator as an argument, or draw from tracker.numpy.random",
         )
 
 
@@ -325,15 +323,11 @@ def _prepare(**params: Any) -> Callable[..., Any]:
     return draw
 
 
-def _standardized(y: Any, p: Any) -> Any:
-    return (y - p["loc"]) / p["scale"]
-
-
 # Derivatives of a draw in the parameters of its distribution, the underlying standard draw held
 # fixed (reparametrisation; Kingma and Welling, Auto-encoding variational Bayes, 2014).
 _LOCATION: dict[str, Callable[[Any, Any], Any]] = {
     "loc": lambda y, p: np.ones_like(y),
-    "scale": _standardized,
+    "scale": lambda y, p: (y - p["loc"]) / p["scale"],
 }
 _SCALE: dict[str, Callable[[Any, Any], Any]] = {"scale": lambda y, p: y / p["scale"]}
 
@@ -368,11 +362,9 @@ def _draw_derivative(name: str, y: Any, xs: Sequence[Any], params: Any) -> Any:
     rule = _DERIVATIVES.get(method, {}).get(name)
     if rule is None:
         raise UnsupportedError(
-            message(
-                f"a draw from {method} has no derivative in {name}",
-                f"Use tracker.data({name}) where no gradient is wanted, or compute the draw from "
-                "standard_normal or random",
-            )
+            f"a draw from {method} has no derivative in {name}",
+            f"Use tracker.data({name}) where no gradient is wanted, or compute the draw from "
+            "standard_normal or random",
         )
     known = {
         **_DEFAULT_PARAMETERS,
@@ -457,7 +449,7 @@ def record_draw(source: Any, method: str, arguments: dict[str, Any]) -> Any:
     before_draw(source)
     data = _evaluate(*map(data_of, operands.values()), **params, type=None)
     if not tree.is_numeric(data):
-        raise UnsupportedError(message(f"{method} drew a {type(data).__name__}", "Draw numbers"))
+        raise UnsupportedError(f"{method} drew a {type(data).__name__}", "Draw numbers")
     if monitor is not None:
         monitor.accept(source)
     return record_result(draw, tuple(operands.values()), {**params, "type": type_of(data)}, data)

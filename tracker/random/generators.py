@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.random as own
 
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ops.shape.create import buffer, join_tracked_list
 from tracker.random.draw_ops import is_private, record_draw, record_seed, restore_state, state_of
 from tracker.support.forks import register_at_fork
@@ -49,11 +49,9 @@ class _RecordingGenerator:
         """Record draws from here on in a trace that made this generator."""
         if not self._is_seeded:
             raise UnsupportedError(
-                message(
-                    f"{method} of traced numbers from a generator that the traced function makes "
-                    "of a bit generator",
-                    "Make the generator outside and pass it, or use default_rng with a seed",
-                )
+                f"{method} of traced numbers from a generator that the traced function makes "
+                "of a bit generator",
+                "Make the generator outside and pass it, or use default_rng with a seed",
             )
         self._wrapped = _RestartedGenerator(self._wrapped)
         self._creating_tracers = tuple(
@@ -167,10 +165,8 @@ def default_rng(seed: Any = None) -> Any:
 def _check_seed(seed: Any, who: str) -> None:
     if seed is None and current_tracer() is not None:
         raise UnsupportedError(
-            message(
-                f"{who}() without a seed in a traced function: each call would restart it",
-                "Make it outside and pass it, or give it a seed",
-            )
+            f"{who}() without a seed in a traced function: each call would restart it",
+            "Make it outside and pass it, or give it a seed",
         )
 
 
@@ -252,10 +248,8 @@ def _reorder(source: Any, method: str, arguments: dict[str, Any], plain: bool = 
     if not isinstance(x, Tracked):
         if method == "shuffle":
             raise UnsupportedError(
-                message(
-                    f"shuffle of a {type(x).__name__} that is made in the traced function",
-                    "Use permutation, which gives a new array",
-                )
+                f"shuffle of a {type(x).__name__} that is made in the traced function",
+                "Use permutation, which gives a new array",
             )
         if not np.ndim(x) or method == "permuted":
             return record_draw(source, method, {**arguments, "x": data_of(x)})
@@ -294,7 +288,7 @@ def _into_out(out: Any, drawn: Any) -> Any:
     if out is None:
         return drawn
     if not isinstance(out, Tracked):
-        raise UnsupportedError(message("out= of a draw is a plain array", "Leave out= away"))
+        raise UnsupportedError("out= of a draw is a plain array", "Leave out= away")
     out[...] = drawn
     return out
 
@@ -324,7 +318,7 @@ def _refuse(source: _RecordingGenerator, what: str) -> None:
     tracer = current_tracer()
     if tracer is not None and tracer not in source._creating_tracers:
         raise UnsupportedError(
-            message(f"{what} of a generator under a trace", "Call it outside of the function")
+            f"{what} of a generator under a trace", "Call it outside of the function"
         )
 
 

@@ -20,14 +20,9 @@ import scipy.sparse as sp
 from tracker import tree
 from tracker.autodiff.boundary import stack_nested
 from tracker.autodiff.pullbacks import linearize
-from tracker.errors import NotScalarError, NotTrackedError, UnsupportedError, message
+from tracker.errors import NotScalarError, NotTrackedError, UnsupportedError
 from tracker.jit import jit, trace
-from tracker.sparse.colouring import (
-    colour_columns,
-    colour_symmetric,
-    count_colours,
-    recovery,
-)
+from tracker.sparse.colouring import colour_columns, colour_symmetric, count_colours, recovery
 from tracker.sparse.pattern import PatternGuards, sparse_places, tape_pattern
 from tracker.support.structs import record
 from tracker.tape.record import aval_of, value_of, wrap
@@ -114,7 +109,7 @@ class SparseDerivative:
         if (shape := given[self._argnum].shape) != self._columns:
             text = f"the argument has shape {shape}; the example had {self._columns}"
             raise UnsupportedError(
-                message(text, "Make another, with such an example: tracker.sparse.jacobian(f, x)")
+                text, "Make another, with such an example: tracker.sparse.jacobian(f, x)"
             )
         plan = self._plan  # other threads may go on to another one
         for _ in range(_MAX_REPEATS):
@@ -127,11 +122,9 @@ class SparseDerivative:
             plan = self._plan = self._find(number, positions) or self._analyse(given)
             plan.traces.add(number)
         raise UnsupportedError(
-            message(
-                "the sparsity pattern was another one each time it was looked at: the function "
-                "draws random numbers, or another thread writes into its arrays",
-                "Use tracker.jacobian",
-            )
+            "the sparsity pattern was another one each time it was looked at: the function "
+            "draws random numbers, or another thread writes into its arrays",
+            "Use tracker.jacobian",
         )
 
     @property
@@ -152,7 +145,7 @@ class SparseDerivative:
         """The arguments, with the one to differentiate in as an array of floats."""
         if not -len(args) <= self._argnum < len(args):
             raise UnsupportedError(
-                message(f"got argnum={self._argnum} for {len(args)} arguments", "Count from 0")
+                f"got argnum={self._argnum} for {len(args)} arguments", "Count from 0"
             )
         x = (
             np.array(args[self._argnum])
@@ -162,12 +155,10 @@ class SparseDerivative:
         if not isinstance(x, np.ndarray) or not x.ndim or x.dtype.kind not in "biuf":
             shown = f"an array of {x.dtype}" if isinstance(x, np.ndarray) else type(x).__name__
             raise NotTrackedError(
-                message(
-                    f"a sparse derivative needs an array of real numbers, of one axis or more; "
-                    f"argument {self._argnum} is {shown}",
-                    "Say by argnum= which argument to differentiate in; join the arrays of a "
-                    "structure by tracker.tree.ravel",
-                )
+                f"a sparse derivative needs an array of real numbers, of one axis or more; "
+                f"argument {self._argnum} is {shown}",
+                "Say by argnum= which argument to differentiate in; join the arrays of a "
+                "structure by tracker.tree.ravel",
             )
         given = list(args)
         given[self._argnum] = x if x.dtype.kind == "f" else x.astype(float)
@@ -245,11 +236,9 @@ def _products(f: Callable[..., Any], argnum: int, by_rows: bool) -> Callable[...
             y = stack_nested(f(*given))
             if not tree.is_numeric(aval_of(y)):
                 raise NotScalarError(
-                    message(
-                        f"a sparse jacobian needs a number or an array; the output is a "
-                        f"{type(y).__name__}",
-                        "Join the results with np.concatenate",
-                    )
+                    f"a sparse jacobian needs a number or an array; the output is a "
+                    f"{type(y).__name__}",
+                    "Join the results with np.concatenate",
                 )
             y = np.ravel(y)
             ends[:] = [x, y]

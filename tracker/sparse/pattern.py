@@ -10,7 +10,6 @@ the pattern holds while these values are what they were.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,23 +18,15 @@ import scipy.sparse as sp
 
 from tracker.autodiff.forward import recording_order
 from tracker.autodiff.reverse import count_uses
+from tracker.control.body import split_list
 from tracker.ir.graph import Const, Eqn, Function
 from tracker.ir.lowering import Branch, Loop, Pick, While
 from tracker.ir.types import Bundle, Type, type_of
-from tracker.sparse.rules import (
-    AppliedOp,
-    Dependence,
-    dense,
-    rule_for,
-    take_rows,
-    union,
-)
+from tracker.sparse.rules import AppliedOp, Dependence, dense, rule_for, take_rows, union
 from tracker.support.structs import field, record
 from tracker.tape.value import CLOSED, Value, is_constant
 
 _MAX_SEPARATE_ITERATIONS = 5000  # iterations of a loop that are looked at one by one
-
-
 _MOSTLY_NONZERO = 0.5  # a matrix with more nonzeros than this is taken to have no zeros
 
 
@@ -183,12 +174,6 @@ class _Body:
         return made
 
 
-def _split(items: Sequence[Any], *counts: int) -> list[list[Any]]:
-    ends = np.cumsum([0, *counts])
-    parts = [list(items[a:b]) for a, b in itertools.pairwise(ends)]
-    return [*parts, list(items[ends[-1] :])]
-
-
 def _parts(step: AppliedOp) -> tuple[Type, ...]:
     return step.out.parts if isinstance(step.out, Bundle) else (step.out,)
 
@@ -202,12 +187,12 @@ def _loop(step: AppliedOp) -> list[Any]:
     p = step.params
     body = _Body(p["body"], step.matrices)
     count = step.read(0)
-    fixed, carried, rows = _split(step.deps[1:], p["consts"], p["carries"])
+    fixed, carried, rows = split_list(step.deps[1:], p["consts"], p["carries"])
     unknown = [None] * len(body.function.inputs)
     local = body.pattern(unknown)
     follows = body.has_read and count is not None and int(count) <= _MAX_SEPARATE_ITERATIONS
     numbers: list[Any] = _integers(step.read, step.types[1:], 1) if follows else unknown
-    known_fixed, known, known_rows = _split(numbers, p["consts"], p["carries"])
+    known_fixed, known, known_rows = split_list(numbers, p["consts"], p["carries"])
     length, outputs = p["length"], len(p["body"].outputs) - p["carries"]
     iterations: list[list[Any]] = []
     kept: list[list[Any]] = []
@@ -293,7 +278,7 @@ def _while(step: AppliedOp) -> list[Any]:
     p = step.params
     body = _Body(p["body"], step.matrices)
     local = body.pattern([None] * len(body.function.inputs))
-    _, fixed, carried = _split(step.deps, p["cond_consts"], p["body_consts"])
+    _, fixed, carried = split_list(step.deps, p["cond_consts"], p["body_consts"])
     while True:
         deps = [*fixed, *carried]
         new = [union(c, body.compose(out, deps)) for c, out in zip(carried, local, strict=True)]

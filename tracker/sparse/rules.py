@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ir.lowering import Contract, Map, Reduce, Scan, View
 from tracker.ir.op import OPS, Joint, Op
 from tracker.ir.types import Bundle, Type
@@ -75,11 +75,9 @@ def take_rows(dep: Any, rows: Any) -> Any:
 def _check_entries(count: int) -> None:
     if count > _MAX_ENTRIES:
         raise UnsupportedError(
-            message(
-                f"the sparse pattern of an intermediate value would have {count:,} entries: "
-                "nearly everything depends on everything",
-                "Use tracker.jvp and tracker.pullback, which need no matrix, or tracker.jacobian",
-            )
+            f"the sparse pattern of an intermediate value would have {count:,} entries: "
+            "nearly everything depends on everything",
+            "Use tracker.jvp and tracker.pullback, which need no matrix, or tracker.jacobian",
         )
 
 

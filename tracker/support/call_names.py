@@ -172,14 +172,11 @@ def _name_in_module(x: Any, module: str, name: str) -> str:
 def _within(package: types.ModuleType, name: str) -> Any:
     found: Any = package
     for part in name.split("."):
-        found = (
-            getattr(found, part, None) if isinstance(found, type) else _own_attribute(found, part)
-        )
+        if isinstance(found, type):
+            found = getattr(found, part, None)
+        else:
+            found = vars(found).get(part) if hasattr(found, "__dict__") else None
     return found
-
-
-def _own_attribute(x: Any, name: str) -> Any:
-    return vars(x).get(name) if hasattr(x, "__dict__") else None
 
 
 def _library_name(frames: Sequence[FrameType]) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import FrameType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -99,12 +99,9 @@ class ResidualFunction(MadeFunction):
     def __reduce__(self) -> Any:
         what = self.__name__.partition("_of_")[0]
         raise UnsupportedError(
-            message(
-                f"{self!r} cannot be pickled: it holds what the function has computed at its "
-                "arguments",
-                f"Pickle the function and the arguments, and call tracker.{what}(f, x) where they "
-                "are loaded",
-            )
+            f"{self!r} cannot be pickled: it holds what the function has computed at its arguments",
+            f"Pickle the function and the arguments, and call tracker.{what}(f, x) where they "
+            "are loaded",
         )
 
 
@@ -169,12 +166,10 @@ def _require_name(made: Any, f: FunctionType) -> None:
     if found is not f:
         why = "is not there" if found is None else f"is another object, {found!r}"
         raise UnsupportedError(
-            message(
-                f"{made!r} cannot be pickled: pickle finds functions by their names, and "
-                f"{f.__qualname__} of the module {f.__module__} {why}",
-                "Define the function at the top level of a module, under a name of its own, or use "
-                "cloudpickle or joblib, which copy functions",
-            )
+            f"{made!r} cannot be pickled: pickle finds functions by their names, and "
+            f"{f.__qualname__} of the module {f.__module__} {why}",
+            "Define the function at the top level of a module, under a name of its own, or use "
+            "cloudpickle or joblib, which copy functions",
         )
 
 

@@ -139,7 +139,7 @@ def _shared_code(made: tuple[bool, ...]) -> CodeType:
 def _comparison(defaults: dict[str, Any]) -> tuple[Any, Any]:
     """`__eq__` and `__hash__` by value."""
     names = [name for name, x in defaults.items() if not isinstance(x, _Field) or x.compare]
-    read = operator.attrgetter(*names) if names else _nothing
+    read = operator.attrgetter(*names) if names else lambda _: ()
     values: Callable[[Any], Any] = read if len(names) != 1 else lambda record: (read(record),)
 
     def equal(self: Any, other: Any) -> Any:
@@ -151,10 +151,6 @@ def _comparison(defaults: dict[str, Any]) -> tuple[Any, Any]:
         return hash(values(self))
 
     return equal, hashed
-
-
-def _nothing(_: Any) -> tuple[()]:
-    return ()
 
 
 def _is_required(given: Any) -> bool:

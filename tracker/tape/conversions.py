@@ -60,7 +60,7 @@ def _hash(tracked: Any) -> int:
         raise TypeError("unhashable type: a tracked array; use id(x) or tracker.Params")
     has_history = tracked.dtype.kind in "fc" and (is_deriving() or current_tracer() is None)
     if has_history and not (is_constant(value) or is_arange_length(value) or is_inspected(tracked)):
-        raise ConversionError(message(*_AS_KEY_TEXTS, user_line()))
+        raise ConversionError(*_AS_KEY_TEXTS, user_line())
     guard_value(tracked, "hash")
     return hash(value.data)
 
@@ -117,11 +117,9 @@ def _array(tracked: Any, dtype: Any = None, copy: bool | None = None) -> Any:
     caller = sys._getframe(1).f_code
     if caller in _NEEDS_MEMORY:
         raise ConversionError(
-            message(
-                f"{caller.co_name} needs the memory of a tracked value of shape {tracked.shape}",
-                "Use np.lib.stride_tricks.sliding_window_view, or index with integer arrays",
-                user_line(),
-            )
+            f"{caller.co_name} needs the memory of a tracked value of shape {tracked.shape}",
+            "Use np.lib.stride_tricks.sliding_window_view, or index with integer arrays",
+            user_line(),
         )
     kinds = {tracked.dtype.kind, np.dtype(tracked.dtype if dtype is None else dtype).kind}
     if not kinds.isdisjoint("biu") or is_constant(value_of(tracked)):

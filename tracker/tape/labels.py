@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import ConversionError, message
+from tracker.errors import ConversionError
 from tracker.ir.op import UFUNCS, Op
 from tracker.support.weakrefs import removing_ref
 from tracker.tape.value import Value
@@ -109,10 +109,8 @@ def check_alike(op: Op, a: Value, b: Value) -> None:
 
 def _mismatch(what: str) -> ConversionError:
     return ConversionError(
-        message(
-            f"{what} with other labels, which would be matched by label",
-            "Align them before, or give x.to_numpy() to match them by position",
-        )
+        f"{what} with other labels, which would be matched by label",
+        "Align them before, or give x.to_numpy() to match them by position",
     )
 
 
@@ -143,11 +141,9 @@ def check_position(value: Value, at: int) -> None:
             continue
         if labels[0].dtype.kind in "iu" and labels[0][at] != at:
             raise ConversionError(
-                message(
-                    f"x[{at}] of a tracked array is the element at this position, and of a Series "
-                    "with such labels the one with this label",
-                    "Use x.to_numpy(), and positions",
-                )
+                f"x[{at}] of a tracked array is the element at this position, and of a Series "
+                "with such labels the one with this label",
+                "Use x.to_numpy(), and positions",
             )
 
 

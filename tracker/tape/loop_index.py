@@ -166,12 +166,10 @@ class SymbolicIteration:
             return
         is_array = type(value.aval) in (np.ndarray, tuple)
         grows = any(subscript is not None and subscript.grows for subscript in subscripts or ())
-        if is_array and (grows or not self.growing.isdisjoint(filter(_is_value, operands))):
+        if is_array and (
+            grows or not self.growing.isdisjoint(o for o in operands if type(o) is Value)
+        ):
             self.growing.add(value)
-
-
-def _is_value(x: Any) -> bool:
-    return type(x) is Value
 
 
 def active_iterations() -> Sequence[SymbolicIteration]:
@@ -273,12 +271,9 @@ def subscript_of(part: Any, extent: int) -> AffineSubscript | None:
         return None
     width = high.minus(low)
     if width.terms:
-        return AffineSubscript(low, width) if width.low >= 0 and _may_grow() else None
+        grows = width.low >= 0 and all(each.may_grow for each in active_iterations())
+        return AffineSubscript(low, width) if grows else None
     return None if width.const < 0 else AffineSubscript(low, width.const)
-
-
-def _may_grow() -> bool:
-    return all(iteration.may_grow for iteration in active_iterations())
 
 
 def note_unknown_subscript() -> None:

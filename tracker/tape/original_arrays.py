@@ -103,10 +103,8 @@ def base_of(x: Any) -> Any:
     original = original_of(x)
     if original is not None and original.base is not None:
         raise UnsupportedError(
-            message(
-                f"an argument of shape {original.shape} is a view of an array that is not tracked",
-                "Ask x.flags.owndata, or pass np.array(x)",
-            )
+            f"an argument of shape {original.shape} is a view of an array that is not tracked",
+            "Ask x.flags.owndata, or pass np.array(x)",
         )
     _record_flag_query(x, OWNDATA | WRITEBACKIFCOPY)
     return base

@@ -285,12 +285,10 @@ def _plain_operand(x: Any, op: Op, others: Sequence[Any] = ()) -> Any:
         check_labels(op, taken, x, [value_of(y) for y in others if type(y) is _Tracked])
         return taken
     raise UnsupportedError(
-        message(
-            f"{op.name} got a {cls.__name__} beside a tracked value",
-            "Give np.asarray(x), if plain numbers are what is meant"
-            if isinstance(x, np.ndarray)
-            else "Give numbers or NumPy arrays",
-        )
+        f"{op.name} got a {cls.__name__} beside a tracked value",
+        "Give np.asarray(x), if plain numbers are what is meant"
+        if isinstance(x, np.ndarray)
+        else "Give numbers or NumPy arrays",
     )
 
 

@@ -348,11 +348,11 @@ class StopGradient:
     """
 
     def __init__(self) -> None:
-        self.since = new_epoch()
         self.outer_values: dict[Value, None] = {}
         self.outer: StopGradient | None = None
 
     def __enter__(self) -> StopGradient:
+        self.since = new_epoch()
         self.outer, thread_state.stop_gradient = thread_state.stop_gradient, self
         observers.append(self)
         return self
@@ -489,19 +489,15 @@ def check_write(old: Value) -> None:
         raise UnsupportedInBody("the body writes into an array outside of it")
     if tracer is not None and old in tracer.escapes.values:
         raise ConversionError(
-            message(
-                "a write into an array after np.asarray(x) or the like has made it plain",
-                "Write before that, or let np.array(x) make a copy",
-                user_line(),
-            )
+            "a write into an array after np.asarray(x) or the like has made it plain",
+            "Write before that, or let np.array(x) make a copy",
+            user_line(),
         )
     if current_stop_gradient() is not None and old.op is not CLOSED:
         raise UnsupportedError(
-            message(
-                "a write inside ignore_derivatives or checkpoint, into a tracked value from "
-                "outside, which would lose its gradient",
-                "Write into a copy, or outside",
-            )
+            "a write inside ignore_derivatives or checkpoint, into a tracked value from "
+            "outside, which would lose its gradient",
+            "Write into a copy, or outside",
         )
 
 

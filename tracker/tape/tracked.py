@@ -309,9 +309,9 @@ class Tracked(metaclass=_TransparentMeta):
             raise UnsupportedError(text)
         text = f"a tracked value has no attribute {name!r}"
         if name in _OTHER_LIBRARIES:
-            raise MissingAttributeError(message(text, f"Use {_OTHER_LIBRARIES[name]}"))
+            raise MissingAttributeError(text, f"Use {_OTHER_LIBRARIES[name]}")
         if callable(getattr(np, name, None)):
-            raise MissingAttributeError(message(text, f"Use np.{name}(t)"))
+            raise MissingAttributeError(text, f"Use np.{name}(t)")
         raise AttributeError(text, name=name, obj=self)
 
     # NumPy's protocols

@@ -255,10 +255,6 @@ def make_lazy(
     _add_thunk(id(value), thunk)
 
 
-def _sequence_of(value: Any) -> int:
-    return _thunks[id(value)].sequence
-
-
 def _add_thunk(key: int, thunk: _Thunk) -> None:
     with _lock:
         _thunks[key] = thunk
@@ -328,7 +324,7 @@ def compute_lazy(
                 [o for o in thunk.operands if is_lazy(o) and not is_lazy_copy(o)] if thunk else ()
             )
             if pending:
-                stack += sorted(pending, key=_sequence_of, reverse=True)
+                stack += sorted(pending, key=lambda o: _thunks[id(o)].sequence, reverse=True)
                 continue
             if thunk is not None:
                 current.aval = evaluate_one(

@@ -72,9 +72,10 @@ def _batched_equation(eqn: Eqn, given: list[BatchedValue], n: int) -> BatchedVal
     xs, marks = [x for x, _ in given], [mark for _, mark in given]
     if not any(marks):
         return apply(eqn.op, tuple(xs), eqn.params), False
-    if eqn.op is loop and not marks[0] and not _has_guards(eqn.params["body"]):
-        return _batched_loop(xs, marks, n, **eqn.params), True
     if eqn.op is loop:
+        body = eqn.params["body"].body
+        if not marks[0] and not any(isinstance(step, Guard) for step in body):
+            return _batched_loop(xs, marks, n, **eqn.params), True
         made, mark = apply_row_by_row(eqn.op, xs, marks, eqn.params, n)
     else:
         made, mark = batch_op(eqn.op, xs, marks, eqn.params, n)
@@ -104,10 +105,6 @@ def _unchanged_results(eqn: Eqn) -> dict[int, int]:
     body = eqn.params["body"]
     pairs = enumerate(zip(body.inputs[first:], body.outputs, strict=False))
     return {k: before + first + k for k, (given, made) in pairs if made is given}
-
-
-def _has_guards(function: Function) -> bool:
-    return any(isinstance(step, Guard) for step in function.body)
 
 
 def _batched_loop(

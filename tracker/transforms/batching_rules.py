@@ -195,14 +195,6 @@ def _order_statistics(op: Op, xs: Values, marks: Marks, params: OpParams, n: int
     return np.moveaxis(np.reshape(found, (-1, n, many)), 1, 0), True
 
 
-def _pass_through(op: Op, xs: Values, marks: Marks, params: OpParams, n: int) -> BatchedValue:
-    return xs[0], True
-
-
-def _apply_unchanged(op: Op, xs: Values, marks: Marks, params: OpParams, n: int) -> BatchedValue:
-    return apply(op, tuple(xs), params), True
-
-
 def _prepend_extent(op: Op, xs: Values, marks: Marks, params: OpParams, n: int) -> BatchedValue:
     return apply(op, tuple(xs), {**params, "shape": (n, *params["shape"])}), True
 
@@ -263,8 +255,8 @@ _RULES: dict[Op, BatchingRule] = {
         (_order_statistics, ("ranked", "rank_sources")),
         (_elementwise, ("conjugate", "real", "imag")),
         (_reduce, ("softmax", "logsoftmax", "logsumexp")),
-        (_pass_through, ("item",)),
-        (_apply_unchanged, ("identity", "copy")),
+        (lambda op, xs, *_: (xs[0], True), ("item",)),
+        (lambda op, xs, *_: (apply(op, tuple(xs)), True), ("identity", "copy")),
         (_prepend_extent, ("zeros_like", "ones_like", "reshape")),
         (_broadcast_to, ("broadcast_to",)),
         (_transpose, ("transpose",)),

@@ -22,17 +22,12 @@ from tracker.autodiff.boundary import (
     is_number_or_array,
     stack_nested,
 )
-from tracker.autodiff.gradients import (
-    ValueAndGradient,
-    gradient,
-    require_arguments,
-    run_for_params,
-)
+from tracker.autodiff.gradients import ValueAndGradient, gradient, require_arguments, run_for_params
 from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.params import Grads, Params
 from tracker.autodiff.pullbacks import jvp, linearize, pullback, pushforward
 from tracker.autodiff.reverse import reverse_sweep
-from tracker.errors import NotScalarError, NotTrackedError, message
+from tracker.errors import NotScalarError, NotTrackedError
 from tracker.tape.record import aval_of, value_of
 from tracker.tape.tracked import Tracked
 from tracker.transforms.vmap import vmap_pure
@@ -201,11 +196,9 @@ def _array_arguments(args: tuple[Any, ...], caller: str) -> tuple[Any, ...]:
     if made and not any(tree.is_numeric(aval_of(a)) for a in made):
         shown = ", ".join(f"argument {at} is a {type(a).__name__}" for at, a in enumerate(made))
         raise NotTrackedError(
-            message(
-                f"{caller} needs a number or an array; {shown}",
-                "Give arrays: those of a structure are joined by tracker.tree.ravel; or use "
-                "tracker.gradient, pullback and jvp, which follow structures",
-            )
+            f"{caller} needs a number or an array; {shown}",
+            "Give arrays: those of a structure are joined by tracker.tree.ravel; or use "
+            "tracker.gradient, pullback and jvp, which follow structures",
         )
     return made
 
@@ -213,10 +206,8 @@ def _array_arguments(args: tuple[Any, ...], caller: str) -> tuple[Any, ...]:
 def _check_output(y: Any) -> None:
     if not tree.is_numeric(aval_of(y)):
         raise NotScalarError(
-            message(
-                f"jacobian needs a number or an array; the output is a {type(y).__name__}",
-                "Join the results with np.concatenate, or use tracker.pullback",
-            )
+            f"jacobian needs a number or an array; the output is a {type(y).__name__}",
+            "Join the results with np.concatenate, or use tracker.pullback",
         )
 
 

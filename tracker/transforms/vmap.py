@@ -114,7 +114,8 @@ def _apply_mapped(
     axes = [*_axes_of(args, in_axes), *(0 for _ in tree.leaves(kwargs))]
     n = _row_count(leaves, axes)
     moving = [axis is not None for axis in axes]
-    rows = [_rows_first(x, axis) for x, axis in zip(leaves, axes, strict=True) if axis is not None]
+    placed = [(x, axis) for x, axis in zip(leaves, axes, strict=True) if axis is not None]
+    rows = [np.moveaxis(x, axis, 0) if axis else x for x, axis in placed]
     template: list[Any] = []
 
     def one(*flat: Any) -> list[Any]:
@@ -148,10 +149,8 @@ def _axes_of(args: tuple[Any, ...], in_axes: Any) -> list[int | None]:
         return [in_axes for _ in tree.leaves(args)]
     if not isinstance(in_axes, (tuple, list)) or len(in_axes) != len(args):
         raise UnsupportedError(
-            message(
-                f"vmap got in_axes={in_axes!r} for {len(args)} arguments",
-                "Give an int, None, or a tuple with an entry per argument",
-            )
+            f"vmap got in_axes={in_axes!r} for {len(args)} arguments",
+            "Give an int, None, or a tuple with an entry per argument",
         )
     return [
         axis for arg, axes in zip(args, in_axes, strict=True) for axis in _broadcast_axes(axes, arg)
@@ -165,7 +164,7 @@ def _broadcast_axes(axes: Any, x: Any, *, objects: bool = False) -> list[Any]:
     parts, kids = tree.children_of(axes), tree.children_of(x)
     if parts is None or kids is None or len(parts[1]) != len(kids[1]):
         raise UnsupportedError(
-            message(f"vmap got axes {axes!r} for a {type(x).__name__}", "Give the same structure")
+            f"vmap got axes {axes!r} for a {type(x).__name__}", "Give the same structure"
         )
     pairs = (
         [(axes[key], x[key]) for key in kids[0]]
@@ -184,27 +183,19 @@ def _row_count(leaves: Sequence[Any], axes: Sequence[int | None]) -> int:
         rank = np.ndim(aval_of(x)) if tree.is_numeric(aval_of(x)) else 0
         if not -rank <= axis < rank:
             raise UnsupportedError(
-                message(
-                    f"vmap cannot go along axis {axis} of a {type(aval_of(x)).__name__} of shape "
-                    f"{np.shape(aval_of(x))}",
-                    "Give None in in_axes for what all rows share",
-                )
+                f"vmap cannot go along axis {axis} of a {type(aval_of(x)).__name__} of shape "
+                f"{np.shape(aval_of(x))}",
+                "Give None in in_axes for what all rows share",
             )
         extents.add(np.shape(x)[axis])
     if len(extents) != 1 or 0 in extents:
         raise UnsupportedError(
-            message(
-                f"vmap got arrays of {sorted(extents)} rows"
-                if extents
-                else "vmap got nothing to map over",
-                "Give arrays of the same extent, at least 1, along the mapped axes",
-            )
+            f"vmap got arrays of {sorted(extents)} rows"
+            if extents
+            else "vmap got nothing to map over",
+            "Give arrays of the same extent, at least 1, along the mapped axes",
         )
     return int(extents.pop())
-
-
-def _rows_first(x: Any, axis: int) -> Any:
-    return np.moveaxis(x, axis, 0) if axis else x
 
 
 def _run_all_paths(
@@ -277,10 +268,8 @@ def _call_row_by_row(
     if len(shapes) > 1:
         one_row, another = list(shapes)[:2]
         raise UnsupportedError(
-            message(
-                f"vmap: rows give results of shapes {[*one_row]} and {[*another]}",
-                "Give results of one shape: pad them, or go through the rows in a loop",
-            )
+            f"vmap: rows give results of shapes {[*one_row]} and {[*another]}",
+            "Give results of one shape: pad them, or go through the rows in a loop",
         )
     return [
         (np.stack(column), True) if tree.is_numeric(data_of(column[0])) else (column[0], None)

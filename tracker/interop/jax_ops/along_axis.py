@@ -19,14 +19,6 @@ def _reduction(step: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     return getattr(jnp, step.name)(x, axis, accumulated, keepdims=keepdims)
 
 
-def _largest(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-    return jnp.max(x, axis, keepdims=keepdims)
-
-
-def _smallest(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-    return jnp.min(x, axis, keepdims=keepdims)
-
-
 @rule("cumsum", "cumprod")
 def _cumulative(step: Any, x: Any, axis: int) -> Any:
     return getattr(jnp, step.name)(x, axis, step.dtype)
@@ -114,8 +106,8 @@ def _extreme_position(step: Any, x: Any, axis: int | None = None, keepdims: bool
 same_names(jnp, "count_nonzero matmul convolve isin")
 functions(
     {
-        "max": _largest,
-        "min": _smallest,
+        "max": lambda x, axis, keepdims: jnp.max(x, axis, keepdims=keepdims),
+        "min": lambda x, axis, keepdims: jnp.min(x, axis, keepdims=keepdims),
         "any": lambda x, axis, keepdims: jnp.any(x != 0, axis, keepdims=keepdims),
         "all": lambda x, axis, keepdims: jnp.all(x != 0, axis, keepdims=keepdims),
         "running_maximum": _running(jnp.maximum),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib import stride_tricks as _numpy_module
 
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ops.indexing.inplace import link_view
 from tracker.ops.indexing.subscripts import with_subscript_set
 from tracker.ops.indexing.views import refuse_write
@@ -39,11 +39,9 @@ def as_strided(
     positions = order[found] if offsets.size else found
     if np.any(offsets[positions] != wanted_offsets):
         raise UnsupportedError(
-            message(
-                f"as_strided with shape {shape} and strides {strides} reads outside of an array of "
-                f"shape {np.shape(x)} and strides {own_strides}",
-                "Strides are in bytes, those of x itself are x.strides",
-            )
+            f"as_strided with shape {shape} and strides {strides} reads outside of an array of "
+            f"shape {np.shape(x)} and strides {own_strides}",
+            "Strides are in bytes, those of x itself are x.strides",
         )
 
     def cut(base: Any) -> Any:

@@ -12,6 +12,7 @@ from tracker.ops.along_axis.cumulative import axis_slicer
 from tracker.ops.declare.arguments import as_array
 from tracker.ops.declare.casting import cast_error
 from tracker.ops.declare.declare import implements
+from tracker.ops.declare.numpy_code import run_as_written
 from tracker.ops.elementwise.unary import from_parts
 from tracker.ops.indexing.subscripts import read_subscript
 from tracker.ops.shape.shape import in_memory_order
@@ -20,37 +21,7 @@ from tracker.tape.record import aval_of
 # Differences --------------------------------------------------------------------------------------
 
 
-@implements(np.diff)
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    if n < 0:
-        raise ValueError(f"order must be non-negative but got {n}")
-    a = as_array(a)
-    if n == 0:
-        return a
-    if not np.ndim(a):
-        raise ValueError("diff requires input that is at least one dimensional")
-    axis = normalize_axis_index(axis, np.ndim(a))
-    ends = [None if _is_absent(e) else _edge(e, a, axis) for e in (prepend, append)]
-    parts = [p for p in (ends[0], a, ends[1]) if p is not None]
-    a = np.concatenate(parts, axis) if len(parts) > 1 else a
-    at = axis_slicer(axis)
-    for _ in range(n):
-        after, before = a[at(slice(1, None))], a[at(slice(None, -1))]
-        a = after != before if np.result_type(aval_of(a)) == np.bool_ else after - before
-    return a
-
-
-def _is_absent(end: Any) -> bool:
-    return end is None or end is np._NoValue
-
-
-def _edge(end: Any, a: Any, axis: int) -> Any:
-    end = as_array(end)
-    if np.ndim(end):
-        return end
-    shape = list(np.shape(a))
-    shape[axis] = 1
-    return np.broadcast_to(end, tuple(shape))
+run_as_written(np.diff, np.trapezoid)
 
 
 @implements(np.ediff1d)
@@ -142,22 +113,6 @@ def _end_slope(a: Any, b: Any, c: Any, h: Any, k: Any) -> Any:
 
 
 # Sums of slices -----------------------------------------------------------------------------------
-
-
-@implements(np.trapezoid)
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    y, given = as_array(y), axis
-    axis = normalize_axis_index(axis, np.ndim(y))
-    width = dx
-    if x is not None:
-        x = as_array(x)
-        # an axis of `x`, if it has fewer axes
-        width = np.diff(x, axis=given if np.ndim(x) > 1 else -1)
-        if np.ndim(x) == 1:
-            width = np.reshape(width, [-1 if i == axis else 1 for i in range(np.ndim(y))])
-    at = axis_slicer(axis)
-    areas = width * (y[at(slice(1, None))] + y[at(slice(None, -1))]) / 2.0
-    return np.sum(areas, axis=given)  # `x` may have added axes by broadcasting
 
 
 @implements(np.unwrap)

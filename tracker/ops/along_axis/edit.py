@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from tracker.ir.op import NONDIFFERENTIABLE
 from tracker.ops.along_axis.cumulative import axis_slicer
 from tracker.ops.declare.arguments import as_array, as_strong_array
 from tracker.ops.declare.casting import cast_for_item, cast_for_store
 from tracker.ops.declare.declare import implements, implements_nondiff
+from tracker.ops.declare.numpy_code import run_as_written
 from tracker.ops.shape.create import buffer
 from tracker.ops.shape.shape import in_memory_order
 from tracker.tape.conversions import plain_integers
@@ -25,38 +27,9 @@ from tracker.tape.record import aval_of
 # Axes ---------------------------------------------------------------------------------------------
 
 
-@implements(np.rollaxis)
-def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
-    n = np.ndim(a)
-    axis = normalize_axis_index(axis, n)
-    start += n if start < 0 else 0
-    if not 0 <= start <= n:
-        raise np.exceptions.AxisError(start, n)
-    return np.moveaxis(a, axis, start - 1 if axis < start else start)
-
-
-@implements(np.rot90)
-def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
-    if len(axes) != 2:
-        raise ValueError("len(axes) must be 2.")
-    one, two = axes
-    if one == two or abs(one - two) == np.ndim(m):
-        raise ValueError("Axes must be different.")
-    k %= 4
-    if k == 0:
-        return m[:]
-    if k == 2:
-        return np.flip(np.flip(m, one), two)
-    rotated = np.swapaxes(np.flip(m, two) if k == 1 else m, one, two)
-    return rotated if k == 1 else np.flip(rotated, two)
-
+run_as_written(np.dstack, np.ix_, np.rollaxis, np.rot90, np.unstack)
 
 # Joining ------------------------------------------------------------------------------------------
-
-
-@implements(np.dstack)
-def dstack(tup: Any) -> Any:
-    return np.concatenate([np.atleast_3d(as_array(a)) for a in tup], axis=2)
 
 
 @implements(np.append)
@@ -93,11 +66,6 @@ def _block(arrays: Any, depth: int, ndim: int) -> Any:
     return np.concatenate([_block(a, depth - 1, ndim) for a in arrays], axis=-depth)
 
 
-@implements(np.unstack)
-def unstack(x: Any, /, *, axis: int = 0) -> Any:
-    return tuple(np.moveaxis(x, axis, 0))
-
-
 @implements(np.meshgrid)
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
     if indexing not in ("xy", "ij"):
@@ -112,33 +80,14 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     return tuple(x.copy() if copy else x for x in axes_arrays)
 
 
-@implements(np.ix_)
-def ix_(*args: Any) -> Any:
-    out = []
-    for at, given in enumerate(args):
-        a = as_array(given)
-        if np.ndim(a) != 1:
-            raise ValueError("Cross index must be 1 dimensional")
-        if np.result_type(aval_of(a)) == np.bool_:
-            a = np.nonzero(a)[0]
-        out.append(np.reshape(a, (1,) * at + (-1,) + (1,) * (len(args) - at - 1)))
-    return tuple(out)
-
-
 @implements(np.diagflat)
 def diagflat(v: Any, k: int = 0) -> Any:
     return np.diag(np.ravel(as_array(v)), k)
 
 
 # Functions of a shape
-implements_nondiff(np.triu_indices_from)(lambda arr, k=0: np.triu_indices(*_tri_arguments(arr, k)))
-implements_nondiff(np.tril_indices_from)(lambda arr, k=0: np.tril_indices(*_tri_arguments(arr, k)))
-
-
-def _tri_arguments(arr: Any, k: int) -> tuple[int, int, int]:
-    if np.ndim(arr) != 2:
-        raise ValueError("input array must be 2-d")
-    return np.shape(arr)[-2], k, np.shape(arr)[-1]
+NONDIFFERENTIABLE.update((np.tril_indices_from, np.triu_indices_from))
+run_as_written(np.tril_indices_from, np.triu_indices_from)
 
 
 @implements_nondiff(np.diag_indices_from)
@@ -289,20 +238,6 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
 
 # Padding ------------------------------------------------------------------------------------------
 
-_DEFAULTS: dict[str, dict[str, Any]] = {
-    "constant": {"constant_values": 0},
-    "edge": {},
-    "empty": {},
-    "linear_ramp": {"end_values": 0},
-    "maximum": {"stat_length": None},
-    "mean": {"stat_length": None},
-    "median": {"stat_length": None},
-    "minimum": {"stat_length": None},
-    "reflect": {"reflect_type": "even"},
-    "symmetric": {"reflect_type": "even"},
-    "wrap": {},
-}
-
 
 @implements(np.pad)
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
@@ -312,15 +247,16 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     widths = _pairs(pad_width, np.ndim(a))
     if callable(mode):
         return _pad_by_function(a, widths, mode, kwargs)
-    if mode not in _DEFAULTS:
+    if mode not in _PADS:
         raise ValueError(f"mode '{mode}' is not supported")
-    unknown = set(kwargs) - set(_DEFAULTS[mode])
+    keyword, pad_axis = _PADS[mode]
+    unknown = set(kwargs) - {keyword}
     if unknown:
         raise ValueError(f"unsupported keyword arguments for mode '{mode}': {unknown}")
     _check_pad(np.shape(a), widths, mode, kwargs.get("stat_length"))
     for axis, (before, after) in enumerate(widths):
         if before or after:
-            a = _PADS[mode](a, axis, before, after, **{**_DEFAULTS[mode], **kwargs})
+            a = pad_axis(a, axis, before, after, **kwargs)
     return np.copy(a) if a is array else in_memory_order(a, "A", array)
 
 
@@ -365,7 +301,7 @@ def _repeat_along(value: Any, a: Any, axis: int, n: int) -> Any:
     return np.broadcast_to(value, tuple(shape)) if n else None
 
 
-def _pad_constant(a: Any, axis: int, before: int, after: int, *, constant_values: Any) -> Any:
+def _pad_constant(a: Any, axis: int, before: int, after: int, *, constant_values: Any = 0) -> Any:
     pair = _pairs(constant_values, np.ndim(a), is_integer=False)[axis]
     low, high = (cast_for_item(end, a.dtype) for end in pair)
     return _join_ends(
@@ -384,7 +320,7 @@ def _pad_positions(mode: str) -> Callable[..., Any]:
 def _pad_mirrored(mode: str) -> Callable[..., Any]:
     """Even: a gather. Odd: 2 * edge - element, repeatedly as the padding grows."""
 
-    def pad_axis(a: Any, axis: int, before: int, after: int, *, reflect_type: str) -> Any:
+    def pad_axis(a: Any, axis: int, before: int, after: int, *, reflect_type: str = "even") -> Any:
         n = np.shape(a)[axis]
         period = n - 1 if mode == "reflect" else n
         if reflect_type == "even" or period == 0:
@@ -408,7 +344,7 @@ def _pad_mirrored(mode: str) -> Callable[..., Any]:
     return pad_axis
 
 
-def _pad_ramp(a: Any, axis: int, before: int, after: int, *, end_values: Any) -> Any:
+def _pad_ramp(a: Any, axis: int, before: int, after: int, *, end_values: Any = 0) -> Any:
     low, high = _pairs(end_values, np.ndim(a), is_integer=False)[axis]
     at = axis_slicer(axis)
 
@@ -422,7 +358,7 @@ def _pad_ramp(a: Any, axis: int, before: int, after: int, *, end_values: Any) ->
 
 
 def _pad_statistic(function: Callable[..., Any]) -> Callable[..., Any]:
-    def pad_axis(a: Any, axis: int, before: int, after: int, *, stat_length: Any) -> Any:
+    def pad_axis(a: Any, axis: int, before: int, after: int, *, stat_length: Any = None) -> Any:
         n = np.shape(a)[axis]
         lengths = (n, n) if stat_length is None else _pairs(stat_length, np.ndim(a))[axis]
         left, right = (min(length, n) for length in lengths)
@@ -438,18 +374,19 @@ def _pad_statistic(function: Callable[..., Any]) -> Callable[..., Any]:
     return pad_axis
 
 
-_PADS: dict[str, Callable[..., Any]] = {
-    "constant": _pad_constant,
-    "empty": lambda a, axis, b, e: _pad_constant(a, axis, b, e, constant_values=0),
-    "edge": _pad_positions("edge"),
-    "wrap": _pad_positions("wrap"),
-    "reflect": _pad_mirrored("reflect"),
-    "symmetric": _pad_mirrored("symmetric"),
-    "linear_ramp": _pad_ramp,
-    "maximum": _pad_statistic(np.max),
-    "minimum": _pad_statistic(np.min),
-    "mean": _pad_statistic(np.mean),
-    "median": _pad_statistic(np.median),
+# The keyword and the function of each mode.
+_PADS: dict[str, tuple[str | None, Callable[..., Any]]] = {
+    "constant": ("constant_values", _pad_constant),
+    "empty": (None, _pad_constant),
+    "edge": (None, _pad_positions("edge")),
+    "wrap": (None, _pad_positions("wrap")),
+    "reflect": ("reflect_type", _pad_mirrored("reflect")),
+    "symmetric": ("reflect_type", _pad_mirrored("symmetric")),
+    "linear_ramp": ("end_values", _pad_ramp),
+    "maximum": ("stat_length", _pad_statistic(np.max)),
+    "minimum": ("stat_length", _pad_statistic(np.min)),
+    "mean": ("stat_length", _pad_statistic(np.mean)),
+    "median": ("stat_length", _pad_statistic(np.median)),
 }
 
 
@@ -458,7 +395,7 @@ def _pad_by_function(
 ) -> Any:
     """The user's function fills the padding of each line in place, axis by axis."""
     for axis, (before, after) in enumerate(widths):
-        a = _pad_constant(a, axis, before, after, constant_values=0)
+        a = _pad_constant(a, axis, before, after)
     a = np.copy(a)
     for axis, width in enumerate(widths):
         lines = np.moveaxis(a, axis, -1)

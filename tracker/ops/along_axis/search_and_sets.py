@@ -23,6 +23,7 @@ from tracker.ops.along_axis.sort import argsort, lexicographic_order, on_last_ax
 from tracker.ops.along_axis.sort import order as sort_order
 from tracker.ops.declare.arguments import as_array, refuse_keywords
 from tracker.ops.declare.declare import declare_nondiff, implements, implements_nondiff, nondiff_op
+from tracker.ops.declare.numpy_code import run_as_written
 from tracker.ops.elementwise.binary import add, minimum
 from tracker.ops.elementwise.comparison import (
     equal,
@@ -46,7 +47,7 @@ from tracker.ops.shape.shape import (
     stack,
     transpose,
 )
-from tracker.tape.record import apply, aval_of
+from tracker.tape.record import apply
 
 _INTP = np.dtype(np.intp)
 _MANY = 16  # keys; with more, NumPy sorts
@@ -349,55 +350,17 @@ def unique(
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def _result_of(function: Any) -> Any:
-    """NumPy's result class of one of its `unique_*` functions."""
-    return type(function(np.zeros(1)))
-
-
 @implements(np.unique_values)
 def unique_values(x: Any) -> Any:
     return _unique_values(as_array(x), equal_nan=False)
 
 
-@implements(np.unique_counts)
-def unique_counts(x: Any) -> Any:
-    found = _unique(as_array(x), None, equal_nan=False)
-    return _result_of(np.unique_counts)(found.values, found.counts)
-
-
-@implements(np.unique_inverse)
-def unique_inverse(x: Any) -> Any:
-    found = _unique(as_array(x), None, equal_nan=False)
-    return _result_of(np.unique_inverse)(found.values, found.inverse)
-
-
-@implements(np.unique_all)
-def unique_all(x: Any) -> Any:
-    return _result_of(np.unique_all)(*_unique(as_array(x), None, equal_nan=False))
-
+run_as_written(np.unique_all, np.unique_counts, np.unique_inverse)
 
 # Sets ---------------------------------------------------------------------------------------------
 
 
-@implements(np.union1d)
-def union1d(ar1: Any, ar2: Any) -> Any:
-    return np.unique(np.concatenate([ar1, ar2], axis=None))
-
-
-@implements(np.intersect1d)
-def intersect1d(
-    ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False
-) -> Any:
-    first, second = np.ravel(as_array(ar1)), np.ravel(as_array(ar2))
-    kind = np.result_type(aval_of(first), aval_of(second))
-    first, second = np.astype(first, kind), np.astype(second, kind)
-    if not return_indices:
-        one, two = _unique_values(first, True), _unique_values(second, True)
-        return one[np.isin(one, two)]
-    one, two = (_unique(a, None, equal_nan=True) for a in (first, second))
-    common = np.isin(one.values, two.values)
-    values = one.values[common]
-    return values, one.indices[common], two.indices[np.isin(two.values, one.values)]
+run_as_written(np.intersect1d, np.union1d)
 
 
 @implements(np.setdiff1d)

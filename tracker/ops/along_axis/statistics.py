@@ -14,6 +14,7 @@ import numpy as np
 from tracker.ops.declare.arguments import NO_VALUE, as_array
 from tracker.ops.declare.casting import cast_error
 from tracker.ops.declare.declare import declare_nondiff, implements
+from tracker.ops.declare.numpy_code import run_as_written
 from tracker.ops.indexing import subscripts
 from tracker.ops.shape.create import join_tracked_list
 from tracker.tape.record import apply, aval_of, data_of
@@ -289,13 +290,9 @@ def _bin_sums(bins: Any, weights: Any, n: int) -> Any:
         raise ValueError("weights should have the same shape as a.")
     if isinstance(weights, Tracked) or isinstance(bins, Tracked) or weights.dtype.kind == "c":
         return subscripts.add_into_zeros(
-            (n,), bins, np.astype(weights, _accumulation_dtype(weights.dtype))
+            (n,), bins, np.astype(weights, np.result_type(weights, np.float64))
         )
     return np.bincount(bins, weights, n)
-
-
-def _accumulation_dtype(kind: Any) -> Any:
-    return np.result_type(kind, np.float64)
 
 
 @implements(np.histogramdd)
@@ -348,14 +345,4 @@ def _columns_of(sample: Any) -> list[Any]:
     return list(np.transpose(sample))
 
 
-@implements(np.histogram2d)
-def histogram2d(
-    x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
-) -> Any:
-    if np.shape(x) != np.shape(y):
-        raise ValueError("x and y must have the same length.")
-    several = isinstance(bins, (list, tuple)) or np.ndim(bins) > 0
-    if several and len(bins) not in (1, 2):
-        bins = [as_array(bins)] * 2
-    counts, edges = histogramdd([x, y], bins, range, density, weights)
-    return counts, edges[0], edges[1]
+run_as_written(np.histogram2d)

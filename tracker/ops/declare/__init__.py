@@ -8,5 +8,6 @@ loop (`lower`); everything else in this folder is shared detail of these four:
 - `arguments.py`, `casting.py`: NumPy's arguments, `out=` and stores, with NumPy's errors
 - `dtypes.py`: result types; `operators.py`: Python's operators of tracked arrays
 - `rule_helpers.py`: cotangents and tangents in the right shape and dtype
+- `numpy_code.py`: functions that run as NumPy wrote them
 - `bundle.py`: ops with several results; `foreign_ufuncs.py`: inner loops of other packages
 """

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.support.array_likes import array_of_labelled
 from tracker.tape.record import as_numeric, aval_of, holds_tracked
 from tracker.tape.tracked import Tracked
@@ -71,8 +71,6 @@ def refuse_keywords(function: str, **given: Any) -> None:
     for keyword, value in given.items():
         if value is not None and value is not NO_VALUE:
             raise UnsupportedError(
-                message(
-                    f"{function} with {keyword}={value!r} is not supported on tracked values",
-                    f"Leave {keyword}= out, or use tracker.data(x) where no gradient is wanted",
-                )
+                f"{function} with {keyword}={value!r} is not supported on tracked values",
+                f"Leave {keyword}= out, or use tracker.data(x) where no gradient is wanted",
             )

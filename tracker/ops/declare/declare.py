@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ir.lowering import Host, Lowering, Map
 from tracker.ir.op import METHODS, NONDIFFERENTIABLE, NUMPY, UFUNCS, UNSUPPORTED, Op, Rule, define
 from tracker.ir.types import Type
@@ -192,7 +192,7 @@ def refuse_functions(why: str, instead: str, *functions: Callable[..., Any]) -> 
 
     def refusal(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*_: Any, **__: Any) -> Any:
-            raise UnsupportedError(message(f"{public_name(function)} {why}", instead))
+            raise UnsupportedError(f"{public_name(function)} {why}", instead)
 
         return call
 

@@ -39,17 +39,13 @@ def _density_body(e: Any, x: Any) -> Any:
     return e.div(decay, e.mul(total, total))
 
 
-def _density_slope(y: Any, x: Any) -> Any:
-    return -y * np.tanh(0.5 * x)
-
-
 # The derivative of the logistic function of real numbers. y * (1 - y) would lose all digits where y
 # is nearly 1, and so would its derivative where y is nearly 1/2.
 logistic_density = smooth_op(
     "logistic_density",
     infer=infer_ufunc(np.exp, None),
     evaluate=_density,
-    partials=[_density_slope],
+    partials=[lambda y, x: -y * np.tanh(0.5 * x)],
     lower=map_lowering(np.exp, _density_body, "f"),
 )
 

@@ -137,19 +137,6 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
     return near | (np.isnan(a) & np.isnan(b)) if equal_nan else near
 
 
-@implements(np.allclose)
-def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> bool:
-    return bool(np.all(np.isclose(a, b, rtol, atol, equal_nan)))
-
-
-@implements(np.array_equal)
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
-    if np.shape(a1) != np.shape(a2):
-        return False
-    same = np.equal(a1, a2)
-    return bool(np.all(same | (np.isnan(a1) & np.isnan(a2)) if equal_nan else same))
-
-
 @implements(np.clip)
 def clip(
     a: Any,

@@ -9,10 +9,10 @@ import numpy as np
 
 from tracker.ir.op import NUMPY
 from tracker.ir.types import Type, type_of
-from tracker.ops.declare.arguments import as_array, as_strong_array
-from tracker.ops.declare.casting import broadcast_to_out, store_out
+from tracker.ops.declare.arguments import as_array
 from tracker.ops.declare.declare import declare, elementwise, implements, map_lowering, nondiff_op
 from tracker.ops.declare.dtypes import broadcast_shape, loop_dtypes
+from tracker.ops.declare.numpy_code import run_as_written
 from tracker.ops.declare.rule_helpers import project
 from tracker.tape.record import apply, aval_of
 
@@ -56,21 +56,7 @@ def modf(x: Any) -> Any:
     return np.fmod(inside, 1), np.trunc(x)
 
 
-@implements(np.fix)
-def fix(x: Any, out: Any = None) -> Any:
-    y = np.trunc(x)
-    return store_out(out, broadcast_to_out(y, out))
-
-
-@implements(np.real_if_close)
-def real_if_close(a: Any, tol: float = 100) -> Any:
-    a = as_strong_array(a)
-    if a.dtype.kind != "c":
-        return a
-    if tol > 1:
-        tol = float(np.finfo(a.dtype).eps) * tol
-    return np.real(a) if np.all(np.abs(np.imag(a)) < tol) else a
-
+run_as_written(np.fix, np.real_if_close)
 
 # Complex results of real arguments ----------------------------------------------------------------
 

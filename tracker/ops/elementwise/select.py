@@ -4,16 +4,16 @@ and stacking."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_index
 
 from tracker.ir.op import METHODS
 from tracker.ops.declare.arguments import array_and_axis, as_array, as_strong_array
 from tracker.ops.declare.casting import cast_error, store_out
 from tracker.ops.declare.declare import implements
+from tracker.ops.declare.numpy_code import run_as_written
 from tracker.ops.shape.shape import in_memory_order
 from tracker.tape.record import aval_of
 
@@ -79,35 +79,6 @@ def extract(condition: Any, arr: Any) -> Any:
     return np.ravel(as_array(arr))[np.nonzero(np.ravel(as_array(condition)))[0]]
 
 
-@implements(np.piecewise)
-def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
-    x = as_array(x)
-    functions = list(funclist)
-    several = isinstance(condlist, (list, tuple)) or np.ndim(condlist) > 0
-    if several and (np.ndim(x) == 0 or np.ndim(aval_of(condlist[0]))):
-        conditions = [np.astype(as_array(c), bool) for c in condlist]
-    else:
-        conditions = [np.astype(as_array(condlist), bool)]
-    if len(functions) == len(conditions) + 1:
-        conditions.append(~reduce(np.logical_or, conditions))
-    if len(functions) != len(conditions):
-        raise ValueError(
-            f"with {len(conditions)} condition(s), either {len(conditions)} or "
-            f"{len(conditions) + 1} functions are expected"
-        )
-    flat, y = np.reshape(x, (-1,)), np.zeros_like(np.reshape(x, (-1,)))
-    for condition, function in zip(conditions, functions, strict=True):
-        is_scalar = np.ndim(condition) == 0
-        mask = np.full(flat.shape, condition) if is_scalar else np.reshape(condition, (-1,))
-        if not callable(function):
-            y[mask] = function
-            continue
-        selected = flat[mask]
-        if np.size(selected):
-            y[mask] = function(selected, *args, **kw)
-    return in_memory_order(np.reshape(y, np.shape(x)), "K", x)
-
-
 # Functions of lines -------------------------------------------------------------------------------
 
 
@@ -126,15 +97,5 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
     return np.moveaxis(y, ends, tuple(range(axis, axis + len(shape)))) if shape else y
 
 
-@implements(np.apply_over_axes)
-def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
-    a = as_array(a)
-    for axis in normalize_axis_tuple(axes, np.ndim(a)):
-        y = func(a, axis)
-        a = y if np.ndim(y) == np.ndim(a) else np.expand_dims(y, axis)
-        if np.ndim(y) not in (np.ndim(a), np.ndim(a) - 1):
-            raise ValueError("function is not returning an array of the correct shape")
-    return a
-
-
+run_as_written(np.apply_over_axes, np.piecewise)
 METHODS["compress"] = lambda a, condition, axis=None, out=None: compress(condition, a, axis, out)

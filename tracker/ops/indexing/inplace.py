@@ -288,10 +288,8 @@ def _set_shape(self: Tracked, shape: Any) -> None:
     check_is_array("shape", value.aval)
     if value.op is None and isinstance(value.params, ParamState):
         raise UnsupportedError(
-            message(
-                "the shape of a param cannot be set: its gradient has that shape",
-                "Write x = x.reshape(shape)",
-            )
+            "the shape of a param cannot be set: its gradient has that shape",
+            "Write x = x.reshape(shape)",
         )
     former = wrap(value)
     view = getattr(self, "_view", None)

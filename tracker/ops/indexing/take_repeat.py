@@ -15,6 +15,7 @@ from tracker.ir.op import NUMPY
 from tracker.ops.declare.arguments import array_and_axis, as_array, as_strong_array, refuse_keywords
 from tracker.ops.declare.casting import cast_error, store_out
 from tracker.ops.declare.declare import implements
+from tracker.ops.declare.numpy_code import run_as_written
 from tracker.ops.indexing.gather_scatter import positions
 from tracker.ops.indexing.getitem import guarded_mask_count
 from tracker.ops.shape.shape import contiguous
@@ -128,14 +129,7 @@ def flip(m: Any, axis: Any = None) -> Any:
     return m[tuple(slice(None, None, -1 if i in axes else 1) for i in range(np.ndim(m)))]
 
 
-NUMPY[np.flipud] = lambda m: flip(m, 0)
-
-
-@implements(np.fliplr)
-def fliplr(m: Any) -> Any:
-    if np.ndim(m) < 2:
-        raise ValueError("Input must be >= 2-d.")
-    return flip(m, 1)
+run_as_written(np.fliplr, np.flipud)
 
 
 @implements(np.resize)
@@ -237,23 +231,4 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     return [ary[(*front, slice(e - len(p), e))] for e, p in zip(ends, sections, strict=True)]
 
 
-@implements(np.split)
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-    indices_or_sections = plain_integers(indices_or_sections)
-    if not np.ndim(indices_or_sections) and np.shape(ary)[axis] % indices_or_sections:
-        raise ValueError("array split does not result in an equal division")
-    return array_split(ary, indices_or_sections, axis)
-
-
-def _split_along(name: str, axis: int, least: int) -> Any:
-    def call(ary: Any, indices_or_sections: Any) -> Any:
-        if np.ndim(ary) < least:
-            raise ValueError(f"{name} only works on arrays of {least} or more dimensions")
-        return split(ary, indices_or_sections, min(axis, np.ndim(ary) - 1))
-
-    return call
-
-
-NUMPY[np.hsplit] = _split_along("hsplit", 1, 1)
-NUMPY[np.vsplit] = _split_along("vsplit", 0, 2)
-NUMPY[np.dsplit] = _split_along("dsplit", 2, 3)
+run_as_written(np.dsplit, np.hsplit, np.split, np.vsplit)

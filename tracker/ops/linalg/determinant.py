@@ -53,17 +53,13 @@ def _adjugate(y: Any, a: Any) -> Any:
     """det(a) a^-1; `y` is the determinant."""
     regular = y != 0
     if bool(np.all(regular)):
-        return np.linalg.inv(a) * expand_last(expand_last(y))
+        return np.linalg.inv(a) * expand_last(y, 2)
     found: Any = 0.0
     null = np.where(regular, 0, apply(nullity, (a,)))
     for k in sorted({int(number) for number in np.ravel(null)}):
-        mask = expand_last(expand_last(null == k))
+        mask = expand_last(null == k, 2)
         chosen = np.where(mask, a, _matrix_of_nullity(k, a))
-        each = (
-            _adjugate_of_nullity(chosen, k)
-            if k
-            else np.linalg.inv(chosen) * expand_last(expand_last(y))
-        )
+        each = _adjugate_of_nullity(chosen, k) if k else np.linalg.inv(chosen) * expand_last(y, 2)
         found = found + np.where(mask, each, np.zeros_like(each))
     return found
 
@@ -87,12 +83,7 @@ def _adjugate_of_nullity(a: Any, k: int) -> Any:
     top = np.concatenate([inverse * small_det + left @ small @ right, -left @ small], axis=-1)
     bottom = np.concatenate([-small @ right, small], axis=-1)
     scale = np.linalg.det(u) * np.linalg.det(vh) * np.linalg.det(b[..., :m, :m])
-    return (
-        adjoint(vh)
-        @ np.concatenate([top, bottom], axis=-2)
-        @ adjoint(u)
-        * expand_last(expand_last(scale))
-    )
+    return adjoint(vh) @ np.concatenate([top, bottom], axis=-2) @ adjoint(u) * expand_last(scale, 2)
 
 
 def _faddeev_leverrier(a: Any) -> tuple[Any, Any]:
@@ -104,7 +95,7 @@ def _faddeev_leverrier(a: Any) -> tuple[Any, Any]:
     for j in range(1, n + 1):
         power = a @ power + coefficient * eye
         trace = np.trace(a @ power, axis1=-2, axis2=-1)
-        coefficient = expand_last(expand_last(trace)) * (-1.0 / j)
+        coefficient = expand_last(trace, 2) * (-1.0 / j)
     sign = (-1.0) ** n
     return -sign * power, sign * coefficient
 
@@ -114,7 +105,7 @@ det = declare(
     infer=lambda a: Type(a.shape[:-2], linalg_dtype(a.dtype)),
     evaluate=np.linalg.det,
     jvp=[lambda t, y, a: np.sum(np.swapaxes(_adjugate(y, a), -1, -2) * t, axis=(-2, -1))],
-    vjp=[lambda g, y, a: project(expand_last(expand_last(g)) * adjoint(_adjugate(y, a)), a)],
+    vjp=[lambda g, y, a: project(expand_last(g, 2) * adjoint(_adjugate(y, a)), a)],
     lower=Routine("det", lambda a: a.shape[-1:], takes_factored=True, takes_transposed=True),
 )
 

@@ -7,11 +7,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_index
 
 from tracker.ops.declare.declare import implements
-from tracker.ops.linalg.triangles import as_array, as_square, expand_last, real_part
-from tracker.tape.conversions import guarded_data, plain_integers
+from tracker.ops.declare.numpy_code import run_as_written
+from tracker.ops.linalg.triangles import as_array, as_square, real_part
+from tracker.tape.conversions import plain_integers
 from tracker.tape.tracked import Tracked
 
 
@@ -112,18 +113,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     return norm(x, ord, (-2, -1), keepdims)
 
 
-@implements(np.linalg.vector_norm)
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    """`norm` over any number of axes, taken as one vector."""
-    shape = np.shape(x)
-    axes = normalize_axis_tuple(range(len(shape)) if axis is None else axis, len(shape))
-    rest = [i for i in range(len(shape)) if i not in axes]
-    size = math.prod(shape[i] for i in axes)
-    flat = np.reshape(np.transpose(x, (*axes, *rest)), (size, *(shape[i] for i in rest)))
-    result = norm(flat, ord, 0)
-    if not keepdims:
-        return result
-    return np.reshape(result, tuple(1 if i in axes else n for i, n in enumerate(shape)))
+run_as_written(np.linalg.matrix_rank, np.linalg.vector_norm)
 
 
 @implements(np.linalg.cond)
@@ -154,21 +144,3 @@ def _or_infinite(r: Any, x: Any) -> Any:
         return r
     has_nan = np.any(np.isnan(x), axis=(-2, -1))
     return np.where(np.logical_and(is_nan, np.logical_not(has_nan)), np.inf, r)[()]
-
-
-@implements(np.linalg.matrix_rank)
-def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
-    """The number of singular values above a tolerance: an integer, without a derivative."""
-    if rtol is not None and tol is not None:
-        raise ValueError("`tol` and `rtol` can't be both set.")
-    A = as_array(A)
-    if np.ndim(A) < 2:
-        return int(np.any(A != 0))
-    s = np.linalg.svd(A, compute_uv=False, hermitian=hermitian)
-    if tol is None:
-        if rtol is None:
-            rtol = max(np.shape(A)[-2:]) * np.finfo(s.dtype).eps
-        limit = np.max(s, axis=-1, keepdims=True, initial=0) * expand_last(guarded_data(rtol))
-    else:
-        limit = expand_last(guarded_data(tol))
-    return np.count_nonzero(s > limit, axis=-1)

@@ -9,7 +9,6 @@ reverse mode algorithmic differentiation" (2008). Singular matrices raise NumPy'
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from tracker.ir.op import Joint
 from tracker.ir.types import Type
 from tracker.ops.declare.declare import declare, implements
 from tracker.ops.declare.dtypes import cached_broadcast_shapes
+from tracker.ops.declare.numpy_code import run_as_written
 from tracker.ops.declare.rule_helpers import project
 from tracker.ops.linalg.triangles import (
     as_array,
@@ -179,29 +179,7 @@ def inv_(a: Any) -> Any:
     return apply(inv, (a,))
 
 
-@implements(np.linalg.matrix_power)
-def matrix_power(a: Any, n: int) -> Any:
-    """Integer powers by squaring; negative ones of the inverse."""
-    a = as_square(a)
-    try:
-        n = operator.index(n)
-    except TypeError as error:
-        raise TypeError("exponent must be an integer") from error
-    if n == 0:
-        unit = np.zeros_like(a)
-        unit[...] = np.eye(np.shape(a)[-1], dtype=a.dtype)
-        return unit
-    if n < 0:
-        a, n = np.linalg.inv(a), -n
-    power = a
-    product = None
-    while True:
-        n, bit = divmod(n, 2)
-        if bit:
-            product = power if product is None else product @ power
-        if not n:
-            return product
-        power = power @ power
+run_as_written(np.linalg.matrix_power, np.linalg.tensorinv)
 
 
 @implements(np.linalg.tensorsolve)
@@ -221,31 +199,18 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     return np.reshape(np.linalg.solve(np.reshape(a, (size, size)), np.ravel(b)), shape)
 
 
-@implements(np.linalg.tensorinv)
-def tensorinv(a: Any, ind: int = 2) -> Any:
-    if ind <= 0:
-        raise ValueError("Invalid ind argument.")
-    shape = np.shape(a)
-    flat = np.reshape(a, (math.prod(shape[ind:]), -1))
-    return np.reshape(np.linalg.inv(flat), (*shape[ind:], *shape[:ind]))
-
-
 # Logarithms of determinants -----------------------------------------------------------------------
 
 
 def _regular_inverse(a: Any, sign: Any, weight: Any) -> Any:
     """weight * a^-1; at a singular matrix NaN, or zero where the weight is zero."""
-    singular = sign == 0
+    singular, weight = sign == 0, expand_last(weight, 2)
     if not bool(np.any(singular)):
-        return expand_last(expand_last(weight)) * np.linalg.inv(a)
-    mask = expand_last(expand_last(singular))
+        return weight * np.linalg.inv(a)
+    mask = expand_last(singular, 2)
     inverse = np.linalg.inv(np.where(mask, np.eye(np.shape(a)[-1], dtype=a.dtype), a))
     unit = np.where(mask, np.nan, inverse)
-    return np.where(
-        expand_last(expand_last(weight)) == 0,
-        np.zeros_like(unit),
-        expand_last(expand_last(weight)) * unit,
-    )
+    return np.where(weight == 0, np.zeros_like(unit), weight * unit)
 
 
 def _slogdet(a: Any) -> Any:

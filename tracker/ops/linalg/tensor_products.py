@@ -17,6 +17,7 @@ from tracker.ir.op import NUMPY
 from tracker.ops.declare.casting import broadcast_to_out, store_out
 from tracker.ops.declare.declare import implements
 from tracker.ops.declare.dtypes import cast_to_loop
+from tracker.ops.declare.numpy_code import run_as_written
 from tracker.ops.declare.rule_helpers import conjugated
 from tracker.ops.linalg.matmul import matmul, sum_in_dtype
 from tracker.ops.linalg.triangles import as_array
@@ -106,28 +107,6 @@ def _rolled(v: Any, by: int) -> Any:
     return np.concatenate([v[..., by:], v[..., :by]], axis=-1)
 
 
-@implements(np.linalg.cross)
-def cross3(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    x1, x2 = as_array(x1), as_array(x2)
-    if np.shape(x1)[axis] != 3 or np.shape(x2)[axis] != 3:
-        raise ValueError(
-            "Both input arrays must be (arrays of) 3-dimensional vectors, but they are "
-            f"{np.shape(x1)[axis]} and {np.shape(x2)[axis]} dimensional instead."
-        )
-    return cross(x1, x2, axis=axis)
-
-
-@implements(np.linalg.outer)
-def outer(x1: Any, x2: Any, /) -> Any:
-    x1, x2 = as_array(x1), as_array(x2)
-    if np.ndim(x1) != 1 or np.ndim(x2) != 1:
-        raise ValueError(
-            "Input arrays must be one-dimensional, but they are "
-            f"x1.ndim={np.ndim(x1)} and x2.ndim={np.ndim(x2)}."
-        )
-    return np.outer(x1, x2)
-
-
 @implements(np.linalg.multi_dot)
 def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
     """A chain of matrix products, in the order with the fewest multiplications."""
@@ -172,11 +151,6 @@ def _chained(chain: Sequence[Any], split: dict[tuple[int, int], int], i: int, j:
 
 
 # NumPy's generalised ufuncs -----------------------------------------------------------------------
-
-
-def _vecmat(a: Any, b: Any) -> Any:
-    left = conjugated(a)
-    return np.matmul(np.expand_dims(left, -2), b)[..., 0, :]
 
 
 def _check_core_dims(function: np.ufunc, operands: Sequence[Any]) -> None:
@@ -258,16 +232,12 @@ _install_gufunc(np.matmul, lambda a, b: apply(matmul, (a, b)), 2)
 _install_gufunc(np.vecdot, lambda a, b: sum_in_dtype(conjugated(a) * b, -1), 0)
 for _name, _body in (
     ("matvec", lambda a, b: np.matmul(a, np.expand_dims(b, -1))[..., 0]),
-    ("vecmat", _vecmat),
+    ("vecmat", lambda a, b: np.matmul(np.expand_dims(conjugated(a), -2), b)[..., 0, :]),
 ):
     if hasattr(np, _name):  # since NumPy 2.2
         _install_gufunc(getattr(np, _name), _body, 1)
 
 
-@implements(np.linalg.vecdot)
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    return NUMPY[np.vecdot](x1, x2, axis=axis)
-
-
-NUMPY[np.linalg.matmul] = lambda x1, x2, /: np.matmul(x1, x2)
-NUMPY[np.linalg.tensordot] = lambda x1, x2, /, *, axes=2: tensordot(x1, x2, axes)
+run_as_written(
+    np.linalg.cross, np.linalg.matmul, np.linalg.outer, np.linalg.tensordot, np.linalg.vecdot
+)

@@ -19,6 +19,7 @@ from tracker.ir.op import LINEAR, Op
 from tracker.ir.types import Type
 from tracker.ops.declare.arguments import as_array as as_array
 from tracker.ops.declare.declare import declare, implements
+from tracker.ops.declare.numpy_code import run_as_written
 from tracker.ops.shape.shape import adjoint
 from tracker.tape.record import apply
 
@@ -130,22 +131,15 @@ def trace(
     return np.sum(np.diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
 
 
-@implements(np.linalg.diagonal)
-def last_diagonal(x: Any, /, *, offset: int = 0) -> Any:
-    return np.diagonal(x, offset, -2, -1)
-
-
-@implements(np.linalg.trace)
-def last_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    return np.trace(x, offset, -2, -1, dtype=dtype)
-
+run_as_written(np.linalg.diagonal, np.linalg.trace)
 
 # Shared by the rules ------------------------------------------------------------------------------
 
 
-def expand_last(v: Any) -> Any:
-    """Append an axis of extent 1: one number per matrix (or row), to scale matrices (or rows)."""
-    return np.reshape(v, (*np.shape(v), 1))
+def expand_last(v: Any, count: int = 1) -> Any:
+    """Append axes of extent 1: one number per row (or per matrix, by two axes), to scale rows (or
+    matrices)."""
+    return np.reshape(v, (*np.shape(v), *(1,) * count))
 
 
 def real_part(x: Any) -> Any:

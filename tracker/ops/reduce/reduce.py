@@ -7,6 +7,7 @@ NumPy's other keywords (`where`, `initial`, `dtype`, `out`) are composed around 
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -365,40 +366,32 @@ def _extreme_jvp(t: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: boo
     return np.sum(np.where(hit, t, np.zeros_like(t)), axis=axis, keepdims=keepdims) / count
 
 
-def _lowest(dtype: Any) -> Any:
-    if dtype.kind == "b":
-        return False
-    if dtype.kind == "c":
-        return dtype.type(complex(-np.inf, -np.inf))
-    return dtype.type(-np.inf) if dtype.kind == "f" else np.iinfo(dtype).min
+def _declare_extreme(
+    function: Callable[..., Any], ufunc: np.ufunc, compared: str, start: float
+) -> Op:
+    """`max` or `min`; every number is more extreme than the infinite `start`."""
+
+    def first(dtype: Any) -> Any:
+        if dtype.kind == "b":
+            return start > 0
+        if dtype.kind in "iu":
+            return np.iinfo(dtype).max if start > 0 else np.iinfo(dtype).min
+        return dtype.type(complex(start, start) if dtype.kind == "c" else start)
+
+    op = declare(
+        function.__name__,
+        infer=_infer_with(function),
+        evaluate=lambda x, *, axis, keepdims: reduce_short_axes(ufunc, x, axis, keepdims),
+        jvp=[_extreme_jvp],
+        vjp=[_extreme_vjp],
+        lower=Reduce(first, lambda e, acc, x: e.extremum(compared, acc, x)),
+    )
+    _install_reduction(op, function, None, ufunc)
+    return op
 
 
-def _highest(dtype: Any) -> Any:
-    if dtype.kind == "b":
-        return True
-    if dtype.kind == "c":
-        return dtype.type(complex(np.inf, np.inf))
-    return dtype.type(np.inf) if dtype.kind == "f" else np.iinfo(dtype).max
-
-
-max_ = declare(
-    "max",
-    infer=_infer_with(np.max),
-    evaluate=lambda x, *, axis, keepdims: reduce_short_axes(np.maximum, x, axis, keepdims),
-    jvp=[_extreme_jvp],
-    vjp=[_extreme_vjp],
-    lower=Reduce(_lowest, lambda e, acc, x: e.extremum(">", acc, x)),
-)
-min_ = declare(
-    "min",
-    infer=_infer_with(np.min),
-    evaluate=lambda x, *, axis, keepdims: reduce_short_axes(np.minimum, x, axis, keepdims),
-    jvp=[_extreme_jvp],
-    vjp=[_extreme_vjp],
-    lower=Reduce(_highest, lambda e, acc, x: e.extremum("<", acc, x)),
-)
-_install_reduction(max_, np.max, None, np.maximum)
-_install_reduction(min_, np.min, None, np.minimum)
+max_ = _declare_extreme(np.max, np.maximum, ">", -math.inf)
+min_ = _declare_extreme(np.min, np.minimum, "<", math.inf)
 NUMPY[np.amax] = NUMPY[np.max]
 NUMPY[np.amin] = NUMPY[np.min]
 

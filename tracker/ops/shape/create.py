@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ir.lowering import Before, Iota, LiteralTable, Map, View
 from tracker.ir.op import LINEAR, METHODS, NUMPY
 from tracker.ir.types import Type, type_of
@@ -72,12 +72,10 @@ def astype_(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> 
         return _separately_writable(x) if copy and type(aval) is np.ndarray else x
     if want.kind in "VO":
         raise UnsupportedError(
-            message(
-                f"astype({want}) would put tracked numbers into {_HOLDERS[want.kind]}, and lose "
-                "their gradient",
-                "Keep one array for each field, in a dict, a named tuple or a dataclass, objects "
-                "in a list; or use tracker.data(t) where no gradient is wanted",
-            )
+            f"astype({want}) would put tracked numbers into {_HOLDERS[want.kind]}, and lose "
+            "their gradient",
+            "Keep one array for each field, in a dict, a named tuple or a dataclass, objects "
+            "in a list; or use tracker.data(t) where no gradient is wanted",
         )
     if want.kind not in "fc" and not (want.kind in "iu" and np.result_type(aval).kind in "iub"):
         return apply(to_discrete, (x,), {"dtype": want})

@@ -9,6 +9,7 @@ import numpy as np
 
 from tracker.ops.declare.arguments import as_array
 from tracker.ops.declare.declare import implements
+from tracker.ops.declare.numpy_code import run_as_written
 from tracker.tape.record import aval_of
 
 
@@ -45,21 +46,6 @@ def linspace(
     return (y, step) if retstep else y
 
 
-@implements(np.logspace)
-def logspace(
-    start: Any,
-    stop: Any,
-    num: int = 50,
-    endpoint: bool = True,
-    base: Any = 10.0,
-    dtype: Any = None,
-    axis: int = 0,
-) -> Any:
-    y = linspace(start, stop, num, endpoint, axis=axis)
-    y = np.power(np.expand_dims(base, axis) if np.ndim(base) else base, y)
-    return y if dtype is None else np.astype(y, dtype)
-
-
 @implements(np.geomspace)
 def geomspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
@@ -81,3 +67,6 @@ def geomspace(
         y = np.concatenate([y[:-1], stop[None]])
     y = np.moveaxis(y, 0, axis)
     return y if dtype is None else np.astype(y, dtype)
+
+
+run_as_written(np.logspace)

@@ -17,6 +17,7 @@ from tracker.ir.types import Type
 from tracker.ops.declare.arguments import as_array, order_of
 from tracker.ops.declare.casting import store_out
 from tracker.ops.declare.declare import declare, implements
+from tracker.ops.declare.numpy_code import run_as_written
 from tracker.ops.declare.rule_helpers import project, sum_to
 from tracker.ops.shape.rows import joined_rows
 from tracker.tape.conversions import plain_integers
@@ -180,31 +181,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     return a if shape == np.shape(a) else np.reshape(a, shape)
 
 
-@implements(np.atleast_1d)
-def atleast_1d(*arrays: Any) -> Any:
-    return _map_arrays(lambda a: np.reshape(a, (1,)) if np.ndim(a) == 0 else a, arrays)
-
-
-@implements(np.atleast_2d)
-def atleast_2d(*arrays: Any) -> Any:
-    return _map_arrays(lambda a: a if np.ndim(a) >= 2 else np.reshape(a, (1, -1)), arrays)
-
-
-@implements(np.atleast_3d)
-def atleast_3d(*arrays: Any) -> Any:
-    return _map_arrays(_to_3d, arrays)
-
-
-def _to_3d(a: Any) -> Any:
-    shape = np.shape(a)
-    full = {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}.get(len(shape))
-    return a if full is None else np.reshape(a, full)
-
-
-def _map_arrays(f: Any, arrays: tuple[Any, ...]) -> Any:
-    done = tuple(f(as_array(a)) for a in arrays)
-    return done[0] if len(done) == 1 else done
-
+run_as_written(np.atleast_1d, np.atleast_2d, np.atleast_3d)
 
 # transpose ----------------------------------------------------------------------------------------
 
@@ -462,15 +439,7 @@ def stack_(
     return store_out(out, np.moveaxis(y, 0, axis), casting or "same_kind")
 
 
-@implements(np.vstack)
-def vstack(tup: Any, *, dtype: Any = None, casting: Any = None) -> Any:
-    return concatenate_([np.atleast_2d(as_array(a)) for a in tup], 0, dtype=dtype, casting=casting)
-
-
-@implements(np.hstack)
-def hstack(tup: Any, *, dtype: Any = None, casting: Any = None) -> Any:
-    parts = [np.atleast_1d(as_array(a)) for a in tup]
-    return concatenate_(parts, 0 if np.ndim(parts[0]) == 1 else 1, dtype=dtype, casting=casting)
+run_as_written(np.hstack, np.vstack)
 
 
 @implements(np.column_stack)

@@ -8,7 +8,6 @@ NumPy's own inner loops directly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from tracker.ops.declare.casting import store_out
 from tracker.ops.declare.declare import declare, implements
 from tracker.ops.declare.dtypes import infer_by_example
 from tracker.ops.declare.foreign_ufuncs import LOOP_DTYPE_CHARS, ufunc_call
+from tracker.ops.declare.numpy_code import run_as_written
 from tracker.ops.declare.rule_helpers import project
 from tracker.ops.shape.create import to_discrete
 from tracker.tape.record import apply
@@ -233,79 +233,6 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: A
 # Several axes -------------------------------------------------------------------------------------
 
 
-def _plan(a: Any, s: Any, axes: Any) -> tuple[list[int | None], Sequence[int]]:
-    """(length, axis) of each transform; None keeps the current length, -1 is the operand's."""
-    if axes is None:
-        axes = range(-len(s), 0) if s is not None else range(np.ndim(a))
-    axes = [normalize_axis_index(i, np.ndim(a)) for i in axes]
-    sizes = [-1] * len(axes) if s is None else list(s)
-    if len(sizes) != len(axes):
-        raise ValueError("Shape and axes have different lengths.")
-    return [np.shape(a)[i] if n == -1 else n for n, i in zip(sizes, axes, strict=True)], axes
-
-
-def _each_axis(
-    a: Any, sizes: Sequence[int | None], axes: Sequence[int], norm: Any, inverse: bool
-) -> Any:
-    for n, axis in zip(reversed(sizes), reversed(axes), strict=True):
-        a = _complex_transform(a, n, axis, norm, inverse)
-    return a
-
-
-@implements(np.fft.fftn)
-def fftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
-    a = as_array(a)
-    return store_out(out, _each_axis(a, *_plan(a, s, axes), norm, inverse=False))
-
-
-@implements(np.fft.ifftn)
-def ifftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
-    a = as_array(a)
-    return store_out(out, _each_axis(a, *_plan(a, s, axes), norm, inverse=True))
-
-
-@implements(np.fft.rfftn)
-def rfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
-    a = as_array(a)
-    sizes, axes = _plan(a, s, axes)
-    a = rfft(a, sizes[-1], axes[-1], norm)
-    return store_out(out, _each_axis(a, sizes[:-1], axes[:-1], norm, inverse=False))
-
-
-@implements(np.fft.irfftn)
-def irfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
-    a = as_array(a)
-    sizes, axes = _plan(a, s, axes)
-    if s is None:
-        sizes[-1] = None  # the length is derived from the operand
-    for n, axis in zip(sizes[:-1], axes[:-1], strict=True):
-        a = _complex_transform(a, n, axis, norm, inverse=True)
-    return irfft(a, sizes[-1], axes[-1], norm, out)
-
-
-def _two_axis_version(function: Any) -> Any:
-    def call(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
-        return function(a, s, axes, norm, out)
-
-    return call
-
-
-fft2 = implements(np.fft.fft2)(_two_axis_version(fftn))
-ifft2 = implements(np.fft.ifft2)(_two_axis_version(ifftn))
-rfft2 = implements(np.fft.rfft2)(_two_axis_version(rfftn))
-irfft2 = implements(np.fft.irfft2)(_two_axis_version(irfftn))
-
-
-def _shift(sign: int) -> Any:
-    def call(x: Any, axes: Any = None) -> Any:
-        x = as_array(x)
-        axes = range(np.ndim(x)) if axes is None else (axes,) if np.ndim(axes) == 0 else axes
-        extents = [np.shape(x)[i] for i in axes]
-        by = [n // 2 if sign > 0 else -(n // 2) for n in extents]
-        return np.roll(x, by, tuple(axes)) if by else np.copy(x)
-
-    return call
-
-
-fftshift = implements(np.fft.fftshift)(_shift(1))
-ifftshift = implements(np.fft.ifftshift)(_shift(-1))
+run_as_written(np.fft.fftn, np.fft.ifftn, np.fft.rfftn, np.fft.irfftn)
+run_as_written(np.fft.fft2, np.fft.ifft2, np.fft.rfft2, np.fft.irfft2)
+run_as_written(np.fft.fftshift, np.fft.ifftshift)

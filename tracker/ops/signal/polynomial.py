@@ -13,8 +13,11 @@ import numpy as np
 from tracker.errors import warn
 from tracker.ops.declare.arguments import as_array, as_strong_array
 from tracker.ops.declare.declare import implements
+from tracker.ops.declare.numpy_code import run_as_written
 from tracker.ops.linalg.eigen_svd import real_if_all_real
 from tracker.tape.record import aval_of
+
+run_as_written(np.poly, np.polyadd, np.polysub)
 
 
 @implements(np.polyval)
@@ -24,29 +27,6 @@ def polyval(p: Any, x: Any) -> Any:
     for i in range(np.shape(p)[0]):
         y = y * x + p[i]
     return y
-
-
-def _pad_to_common_length(a: Any, b: Any) -> tuple[Any, Any]:
-    """Both with as many coefficients: zeros in front of the shorter one."""
-    a, b = (np.atleast_1d(as_array(c)) for c in (a, b))
-    difference = np.size(a) - np.size(b)
-    if difference < 0:
-        a = np.concatenate([np.zeros(-difference, a.dtype), a])
-    elif difference:
-        b = np.concatenate([np.zeros(difference, b.dtype), b])
-    return a, b
-
-
-@implements(np.polyadd)
-def polyadd(a1: Any, a2: Any) -> Any:
-    a, b = _pad_to_common_length(a1, a2)
-    return a + b
-
-
-@implements(np.polysub)
-def polysub(a1: Any, a2: Any) -> Any:
-    a, b = _pad_to_common_length(a1, a2)
-    return a - b
 
 
 @implements(np.polymul)
@@ -119,26 +99,6 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     if n == 0:
         return np.ones_like(x, kind, shape=(np.size(x), 0))
     return np.stack(columns if increasing else columns[::-1], axis=1)
-
-
-@implements(np.poly)
-def poly(seq_of_zeros: Any) -> Any:
-    zeros = np.atleast_1d(as_array(seq_of_zeros))
-    if np.ndim(zeros) == 2 and np.shape(zeros)[0] == np.shape(zeros)[1] != 0:
-        zeros = np.linalg.eigvals(zeros)
-    elif np.ndim(zeros) != 1:
-        raise ValueError("input must be 1d or non-empty square 2d array.")
-    if np.size(zeros) == 0:
-        return 1.0
-    zeros = np.astype(zeros, np.dtype(np.mintypecode(zeros.dtype.char)))
-    a = np.ones_like(zeros, shape=(1,))
-    for i in range(np.size(zeros)):
-        a = np.convolve(a, np.stack([np.ones_like(zeros[i]), -zeros[i]]))
-    if np.iscomplexobj(a):
-        mirrored = np.sort(np.conjugate(zeros))
-        if np.all(np.sort(zeros) == mirrored):
-            a = np.copy(np.real(a))
-    return a
 
 
 @implements(np.roots)

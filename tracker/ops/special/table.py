@@ -19,7 +19,7 @@ import numpy as np
 import scipy.special
 from scipy.special import _ufuncs
 
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ir.graph import Const
 from tracker.ir.lowering import Map
 from tracker.ir.op import NUMPY, UFUNCS, Op, Rule
@@ -246,11 +246,9 @@ def _refuse_argument(name: str, argument: str, x: Any) -> None:
     if np.result_type(aval_of(x)).kind in "biu":
         return
     raise UnsupportedError(
-        message(
-            f"scipy.special.{name} has no derivative in its argument {argument}",
-            f"Keep {argument.split(',')[0]} plain, with tracker.data({argument.split(',')[0]}), "
-            "or write a rule with tracker.rrule",
-        )
+        f"scipy.special.{name} has no derivative in its argument {argument}",
+        f"Keep {argument.split(',')[0]} plain, with tracker.data({argument.split(',')[0]}), "
+        "or write a rule with tracker.rrule",
     )
 
 
@@ -268,10 +266,8 @@ def reals_only(name: str, slope: Rule) -> Rule:
     def partial(y: Any, *xs: Any) -> Any:
         if any(np.iscomplexobj(aval_of(x)) for x in xs):
             raise UnsupportedError(
-                message(
-                    f"scipy.special.{name} has no derivative rule for complex arguments",
-                    "Where it is scaled, use the function without scaling and scale it yourself",
-                )
+                f"scipy.special.{name} has no derivative rule for complex arguments",
+                "Where it is scaled, use the function without scaling and scale it yourself",
             )
         return slope(y, *xs)
 

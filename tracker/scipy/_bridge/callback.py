@@ -34,7 +34,7 @@ from tracker.autodiff.call_ops import detach, host_call
 from tracker.autodiff.custom_rules import custom_gradient
 from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.pullbacks import pullback
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ir.types import type_of
 from tracker.jit.tracing import (
     StateSnapshot,
@@ -161,7 +161,7 @@ def _split_tracked(
 
 def _changes_state(name: str) -> UnsupportedError:
     text = f"the function that {name} gets under jit changes something that is not its own"
-    return UnsupportedError(message(text, "Let it return what it finds"))
+    return UnsupportedError(text, "Let it return what it finds")
 
 
 def _host_callback(
@@ -237,7 +237,7 @@ def _traceable_result(found: Any) -> Any:
         return found if len(entries) == len(found) else restrict_result(found, entries)
     if not _is_traceable(found):
         text = f"SciPy gives a {type(found).__name__}, which compiled code does not hold"
-        raise UnsupportedError(message(text, "Leave it out of the jitted function"))
+        raise UnsupportedError(text, "Leave it out of the jitted function")
     return found
 
 
@@ -264,7 +264,7 @@ def _restricted_class(cls: Any, dropped: frozenset[str]) -> Any:
             if name not in dropped:
                 raise KeyError(name)
             text = f"compiled code does not hold what SciPy says as {name!r} of a solution"
-            raise UnsupportedError(message(text, "Leave it out"))
+            raise UnsupportedError(text, "Leave it out")
 
         def get(self, name: str, default: Any = None) -> Any:
             return self[name] if name in dropped else super().get(name, default)
@@ -336,7 +336,7 @@ def _refuse_handles(name: str, others: Sequence[Any], captured: Sequence[Tracked
     their numbers."""
     if captured or any(contains_handle(x) for x in others if not callable(x)):
         text = f"what {name} gets under jit holds a value that may change"
-        raise UnsupportedError(message(text, "Pass the value through args="))
+        raise UnsupportedError(text, "Pass the value through args=")
 
 
 class _CapturedValues:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import ConversionError, UnsupportedError, message
+from tracker.errors import ConversionError, UnsupportedError
 from tracker.scipy._bridge.callback import nondifferentiable
 from tracker.support.pickling import at_home
 from tracker.tape.tracked import Tracked
@@ -102,7 +102,7 @@ def to_plain(x: Any, title: str, hint: str = USE_DATA_HINT) -> Any:
 
 
 def no_derivative_rule(title: str, hint: str = USE_DATA_HINT) -> UnsupportedError:
-    return UnsupportedError(message(f"{title} has no derivative rule here", hint))
+    return UnsupportedError(f"{title} has no derivative rule here", hint)
 
 
 def is_tracked(*xs: Any) -> bool:

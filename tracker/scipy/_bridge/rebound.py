@@ -25,6 +25,7 @@ import numpy as np
 
 import tracker.numpy
 from tracker.numpy._trackable import trackable
+from tracker.ops.declare.numpy_code import ModuleWithStandIns, global_names
 from tracker.scipy._bridge.dropin import DROP_INS, drop_in
 from tracker.scipy._bridge.fallback import as_array
 from tracker.tape.observers import is_tracing
@@ -196,12 +197,17 @@ class Rebinding:
         if isinstance(value, types.ModuleType):
             if name == "scipy._lib.array_api_compat.numpy":
                 return NUMPY
-            return _Module(value, self) if name.startswith("scipy") else value
+            if not name.startswith("scipy"):
+                return value
+            return ModuleWithStandIns(value, self._named)
         if isinstance(value, types.FunctionType) and value.__module__.startswith("scipy"):
             return _HELPERS.get(name) or own_function(value, self) or self.function(value)
         if isinstance(value, type):
             return _CLASSES.get(name, value)
         return self._instance(value) if isinstance(value, self._instances_of) else value
+
+    def _named(self, name: str, value: Any) -> Any:
+        return self._stand_ins[name] if name in self._stand_ins else self.of(value)
 
     def function(self, f: Any, cell_class: type | None = None) -> Any:
         """The function without its decorators, whose `super()` is that of `cell_class`."""
@@ -222,15 +228,12 @@ class Rebinding:
 
     def _fill(self, space: dict[str, Any], old: dict[str, Any], code: types.CodeType) -> None:
         """Enter the globals that the code names."""
-        for name in code.co_names:
+        for name in global_names(code):
             if name in self._stand_ins:
                 space[name] = self._stand_ins[name]
             elif name in old and name not in space:
                 space[name] = old[name]  # ends a recursion
                 space[name] = self.of(old[name])
-        for part in code.co_consts:
-            if isinstance(part, types.CodeType):
-                self._fill(space, old, part)
 
     def class_(self, cls: type) -> type:
         if not cls.__module__.startswith("scipy"):
@@ -260,19 +263,6 @@ class Rebinding:
         self._made[id(value)] = made
         made.__dict__.update(vars(value))
         return made
-
-
-class _Module:
-    """A module of SciPy's: this package's functions, and the others rebound."""
-
-    def __init__(self, module: Any, space: Rebinding) -> None:
-        self._module, self._space = module, space
-
-    def __getattr__(self, name: str) -> Any:
-        known = self._space._stand_ins
-        value = known[name] if name in known else self._space.of(getattr(self._module, name))
-        setattr(self, name, value)
-        return value
 
 
 def own_function(theirs: Any, rebinding: Rebinding) -> Any:

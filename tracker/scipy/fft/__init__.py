@@ -14,6 +14,7 @@ import scipy.fft
 
 from tracker.scipy._bridge.dropin import DROP_INS, drop_in
 from tracker.scipy._bridge.fallback import as_array, scipy_fallback
+from tracker.scipy._bridge.rebound import Rebinding
 from tracker.scipy.fft import dct as _dct  # noqa: F401
 
 if TYPE_CHECKING:
@@ -75,14 +76,5 @@ for _suffix, _axes in (("2", (-2, -1)), ("n", None)):
     _define_n_axis(f"ihfft{_suffix}", _axes, "rfftn")
 
 
-@drop_in(scipy.fft)
-def fftshift(x: Any, axes: Any = None) -> Any:
-    return np.fft.fftshift(as_array(x), axes)
-
-
-@drop_in(scipy.fft)
-def ifftshift(x: Any, axes: Any = None) -> Any:
-    return np.fft.ifftshift(as_array(x), axes)
-
-
+Rebinding().drop_in(scipy.fft, "fftshift ifftshift")
 globals().update(DROP_INS[scipy.fft])

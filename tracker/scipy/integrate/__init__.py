@@ -1,6 +1,6 @@
 """`scipy.integrate` on tracked values. Names that are not defined here are SciPy's own.
 
-Rules for samples (trapezoid, simpson, romb, cumulative ones) are here, in NumPy. `quad.py` and
+Rules for samples are here, in NumPy, or SciPy's own code where that is as fast. `quad.py` and
 `nquad.py` integrate functions: SciPy solves, and the derivatives follow from Leibniz's rule.
 `initial_value.py` solves differential equations: SciPy does, and the steps that it accepted
 (`accepted_steps.py`) are differentiated (`step_adjoint.py`) by their tableaus (`tableau.py`) and
@@ -10,14 +10,14 @@ explicit methods (`compiled_steps.py`) and Radau (`compiled_radau.py`) are loops
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.integrate
 
-from tracker.scipy._bridge.dropin import drop_in
+from tracker.scipy._bridge.dropin import DROP_INS, drop_in
 from tracker.scipy._bridge.fallback import as_array, scipy_fallback
+from tracker.scipy._bridge.rebound import Rebinding
 from tracker.scipy.integrate.initial_value import odeint as odeint
 from tracker.scipy.integrate.initial_value import solve_ivp as solve_ivp
 from tracker.scipy.integrate.nquad import dblquad as dblquad
@@ -104,60 +104,5 @@ def _safe_quotient(a: Any, b: Any) -> Any:
     return np.where(b == 0, 0, a / np.where(b == 0, 1, b))
 
 
-@drop_in(scipy.integrate)
-def romb(y: Any, dx: Any = 1.0, axis: int = -1, show: bool = False) -> Any:
-    """Romberg's rule: Richardson extrapolation of trapezoidal sums of 2**k + 1 samples."""
-    y = np.moveaxis(as_array(y), axis, -1)
-    count = np.shape(y)[-1] - 1
-    levels = count.bit_length() - 1
-    if count != 2**levels:
-        raise ValueError("Number of samples must be one plus a non-negative power of 2.")
-    dx = dx * 1.0
-    row = [
-        trapezoid(y[..., :: 2 ** (levels - k)]) * dx * 2 ** (levels - k) for k in range(levels + 1)
-    ]
-    for order in range(1, levels + 1):
-        row = [fine + (fine - coarse) / (4**order - 1) for coarse, fine in itertools.pairwise(row)]
-    return row[0]
-
-
-@drop_in(scipy.integrate)
-def cumulative_simpson(
-    y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None
-) -> Any:
-    """The integrals up to each sample, by parabolas through three samples."""
-    y = np.moveaxis(as_array(y) * 1.0, axis, -1)
-    if np.shape(y)[-1] < 3:
-        x = x if x is None or np.ndim(x) == 1 else np.moveaxis(as_array(x), axis, -1)
-        out = cumulative_trapezoid(y, x, dx)
-    else:
-        if x is None and np.ndim(dx):
-            h = np.moveaxis(as_array(dx), axis, -1) * np.ones_like(y[..., 1:])
-        else:
-            h = _spacings(y, x, dx, axis) * np.ones_like(y[..., 1:])
-        if x is not None and bool(np.any(h <= 0)):
-            raise ValueError("Input x must be strictly increasing.")
-        left, right = (
-            _first_interval(y, h),
-            np.flip(_first_interval(np.flip(y, -1), np.flip(h, -1)), -1),
-        )
-        # Every other interval is the first of its parabola; the last one is a second one.
-        count = np.shape(y)[-1] - 1
-        first = np.arange(count) % 2 == 0
-        first[-1] = False
-        fixed = [(0, 0)] * (np.ndim(y) - 1)
-        parts = np.where(first, np.pad(left, [*fixed, (0, 1)]), np.pad(right, [*fixed, (1, 0)]))
-        out = np.cumsum(parts, axis=-1)
-    if initial is not None:
-        initial = as_array(initial) * 1.0
-        start = initial if np.ndim(initial) == 0 else np.moveaxis(initial, axis, -1)
-        out = np.concatenate([start + 0 * y[..., :1], out + start], axis=-1)
-    return np.moveaxis(out, -1, axis)
-
-
-def _first_interval(y: Any, h: Any) -> Any:
-    """The integral over the first of two intervals of the parabola through their three samples."""
-    a, b = h[..., :-1], h[..., 1:]
-    low, middle, high = y[..., :-2], y[..., 1:-1], y[..., 2:]
-    share, ratio = a / (a + b), a / b
-    return a / 6 * ((3 - share) * low + (3 + share * ratio + share) * middle - share * ratio * high)
+Rebinding().drop_in(scipy.integrate, "romb cumulative_simpson")
+globals().update(DROP_INS[scipy.integrate])

@@ -13,7 +13,7 @@ import numpy as np
 
 from tracker.autodiff.pullbacks import pullback
 from tracker.control import fori_loop
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.implicit.solution import with_derivatives_of
 from tracker.scipy._bridge.fallback import as_array
 from tracker.support.structs import record
@@ -78,7 +78,7 @@ def locate(g: EventFunction, flow: Callable[[Any], Any], times: Any, states: Any
         if not bool(np.all(slope != 0)):
             text = "an event of solve_ivp does not cross zero where it is found"
             raise UnsupportedError(
-                message(text, "Use tracker.data on its times where no gradient is wanted")
+                text, "Use tracker.data on its times where no gradient is wanted"
             )
         found = found - value / slope
     found = with_derivatives_of(times, found)

@@ -385,7 +385,7 @@ class DenseSolution:
     def __getattr__(self, name: str) -> Any:
         if self._plain is None and not name.startswith("_"):
             text = f"compiled code does not hold what SciPy says as {name!r} of a solution"
-            raise UnsupportedError(message(text, "Leave it out"))
+            raise UnsupportedError(text, "Leave it out")
         return getattr(self._plain, name)
 
 
@@ -423,7 +423,7 @@ def _solve_ivp_in_trace(
                 return found
     if t_eval is None:
         text = "the number of solve_ivp's steps depends on the arguments"
-        raise UnsupportedError(message(text, "Ask for the times that you need with t_eval="))
+        raise UnsupportedError(text, "Ask for the times that you need with t_eval=")
     given = (fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args)
     if is_deriving():
         return _as_one_callback(solve_ivp, given, options)

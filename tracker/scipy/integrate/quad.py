@@ -21,7 +21,7 @@ import scipy.integrate
 
 from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.stop_gradient import ignore_derivatives
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.implicit.solution import with_derivatives_of
 from tracker.scipy._bridge.callback import Function, call_solver, use_scipy_unless_differentiated
 from tracker.scipy._bridge.fallback import is_tracked, no_derivative_rule
@@ -167,9 +167,7 @@ def _end_term(func: Function, end: Any, args: tuple[Any, ...]) -> Any:
             f"the function is {plain_data(values[0])} at the end {plain_data(end)}, in which "
             "the integral has no derivative"
         )
-        raise UnsupportedError(
-            message(text, "Use tracker.data on the end where no gradient is wanted")
-        )
+        raise UnsupportedError(text, "Use tracker.data on the end where no gradient is wanted")
     return length * sum(w * v for w, v in zip(weights, values, strict=True))
 
 

@@ -35,10 +35,6 @@ for _name in ("__init__", "_validate_bc"):
         setattr(_SplineSystem, _name, _REBINDING.function(_method, _SplineSystem))
 
 
-def _is_periodic(bc_type: Any) -> bool:
-    return isinstance(bc_type, str) and bc_type == "periodic"
-
-
 class CubicSpline(PiecewiseCubic):
     """The cubic spline through the points, twice continuously differentiable.
 
@@ -50,7 +46,7 @@ class CubicSpline(PiecewiseCubic):
     def __init__(
         self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None
     ) -> None:
-        usual = "periodic" if _is_periodic(bc_type) else True
+        usual = "periodic" if isinstance(bc_type, str) and bc_type == "periodic" else True
         super().__init__(x, y, axis, usual if extrapolate is None else extrapolate)
         if usual == "periodic":
             ends = self.y[0], self.y[-1]

@@ -18,19 +18,14 @@ import numpy as np
 import scipy
 import scipy.linalg
 
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ops.declare.arguments import refuse_keywords
 from tracker.ops.linalg.solve import solve_triangle
 from tracker.ops.linalg.triangles import as_array, hermitian_from_triangle
 from tracker.ops.shape.shape import adjoint
 from tracker.scipy._bridge.dropin import DROP_INS, drop_in
 from tracker.scipy._bridge.fallback import scipy_fallback
-from tracker.scipy.linalg import (  # noqa: F401
-    factorizations,
-    matrix_functions,
-    rebound,
-    special_matrices,
-)
+from tracker.scipy.linalg import factorizations, matrix_functions, rebound, special_matrices  # noqa: F401
 from tracker.scipy.linalg import norm as _norm  # noqa: F401
 from tracker.scipy.linalg.banded import select_eigenpairs
 from tracker.scipy.linalg.batching import over_batches
@@ -53,10 +48,6 @@ else:
 # Solving ------------------------------------------------------------------------------------------
 
 
-def _trans_letter(trans: Any) -> str:
-    return str({0: "N", 1: "T", 2: "C"}.get(trans, trans))
-
-
 def _with_columns(solver: Any, b: Any) -> Any:
     """Solve for a vector as for a matrix of one column."""
     if np.ndim(b) == 1:
@@ -70,7 +61,7 @@ def solve_triangular(
 ) -> Any:
     """The solution of op(a) x = b, from one triangle of `a`."""
     a, b = as_array(a), as_array(b)
-    letter, unit = _trans_letter(trans), bool(unit_diagonal)
+    letter, unit = str({0: "N", 1: "T", 2: "C"}.get(trans, trans)), bool(unit_diagonal)
     return _with_columns(
         lambda right: solve_triangle(a, right, lower=bool(lower), trans=letter, unit=unit), b
     )
@@ -284,7 +275,7 @@ def eig(
     if left:
         text = "scipy.linalg.eig with left=True is not supported on tracked values"
         raise UnsupportedError(
-            message(text, "Use eig(a.conj().T): its right vectors are the left ones of a")
+            text, "Use eig(a.conj().T): its right vectors are the left ones of a"
         )
     if b is not None:
         a = np.linalg.solve(b, a)

@@ -22,18 +22,18 @@ from tracker.scipy.linalg.factorizations import solve_sylvester
 # Bands --------------------------------------------------------------------------------------------
 
 
-def _matrix_from_band(ab: Any, lower: bool) -> Any:
-    """The Hermitian matrix whose band is given in LAPACK's storage."""
-    ab = as_array(ab)
+def _diagonals(ab: Any, lower: bool) -> list[Any]:
+    """The matrices whose sum is the triangle that a band is given of, in LAPACK's storage; the main
+    diagonal first."""
     depth, n = np.shape(ab)
-    matrix = np.zeros((n, n), ab.dtype)
-    for k in range(depth):
-        row = ab[k if lower else depth - 1 - k]
-        part = np.diag(row[: n - k], -k) if lower else np.diag(row[k:], k)
-        matrix = matrix + part
-        if k:
-            matrix = matrix + adjoint(part)
-    return matrix
+    rows = [ab[k if lower else depth - 1 - k] for k in range(depth)]
+    return [np.diag(r[: n - k], -k) if lower else np.diag(r[k:], k) for k, r in enumerate(rows)]
+
+
+def _matrix_from_band(ab: Any, lower: bool) -> Any:
+    """The Hermitian matrix with this band."""
+    main, *others = _diagonals(as_array(ab), lower)
+    return sum((part + adjoint(part) for part in others), start=main)
 
 
 def _band_of_matrix(matrix: Any, ab: Any, lower: bool) -> Any:
@@ -58,20 +58,13 @@ def cholesky_banded(ab: Any, lower: bool = False) -> Any:
 @drop_in(scipy.linalg)
 def cho_solve_banded(cb_and_lower: Any, b: Any) -> Any:
     cb, lower = cb_and_lower
-    cb, b = as_array(cb), as_array(b)
-    n = np.shape(cb)[1]
-    factor = _triangle_from_band(cb, n, lower)
+    b = as_array(b)
+    main, *others = _diagonals(as_array(cb), lower)
+    factor = sum(others, start=main)
     right = b if np.ndim(b) > 1 else np.expand_dims(b, 1)
     first = solve_triangle(factor, right, lower=lower, trans="N" if lower else "C")
     y = solve_triangle(factor, first, lower=lower, trans="C" if lower else "N")
     return np.reshape(y, np.shape(b))
-
-
-def _triangle_from_band(cb: Any, n: int, lower: bool) -> Any:
-    depth = np.shape(cb)[0]
-    rows = [cb[k if lower else depth - 1 - k] for k in range(depth)]
-    parts = [np.diag(r[: n - k], -k) if lower else np.diag(r[k:], k) for k, r in enumerate(rows)]
-    return sum(parts[1:], start=parts[0])
 
 
 @drop_in(scipy.linalg)

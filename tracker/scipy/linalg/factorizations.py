@@ -16,7 +16,7 @@ import scipy.linalg
 from tracker.ir.lowering import Host, Routine
 from tracker.ir.types import Type
 from tracker.ops.declare.declare import declare
-from tracker.ops.declare.rule_helpers import project
+from tracker.ops.declare.rule_helpers import conjugated, project
 from tracker.ops.linalg.solve import right_divide, solve_triangle
 from tracker.ops.linalg.triangles import as_array, diagonal_matrix, diagonal_of, linalg_dtype
 from tracker.ops.shape.shape import adjoint
@@ -214,9 +214,7 @@ def _shift(row: Any, by: int) -> Any:
 
 def _adjoint_band(ab: Any, lower: int, upper: int) -> Any:
     """The diagonals of the adjoint matrix."""
-    rows = [_shift(ab[upper - d], d) for d in range(-lower, upper + 1)]
-    stacked = np.stack(rows)
-    return np.conjugate(stacked) if np.iscomplexobj(stacked) else stacked
+    return conjugated(np.stack([_shift(ab[upper - d], d) for d in range(-lower, upper + 1)]))
 
 
 def _banded_product(ab: Any, x: Any, lower: int, upper: int) -> Any:
@@ -229,10 +227,8 @@ def _banded_product(ab: Any, x: Any, lower: int, upper: int) -> Any:
 
 def _outer_band(z: Any, x: Any, lower: int, upper: int) -> Any:
     """The entries of z x^H along each diagonal."""
-    rows = []
-    for d in range(-lower, upper + 1):
-        right = np.conjugate(x) if np.iscomplexobj(x) else x
-        rows.append(np.sum(_shift(z, -d) * right, axis=-1))
+    right = conjugated(x)
+    rows = [np.sum(_shift(z, -d) * right, axis=-1) for d in range(-lower, upper + 1)]
     return np.stack(rows[::-1])
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ir.lowering import Host, Lowering, Routine
 from tracker.ir.op import Op
 from tracker.ir.types import Type
@@ -90,11 +90,8 @@ def _apply_principal(op: Op, a: Any) -> Any:
             "has no derivative: its principal value jumps there"
         )
         raise UnsupportedError(
-            message(
-                text,
-                "Move the eigenvalues off the axis, or use tracker.data(A) where no gradient is "
-                "wanted",
-            )
+            text,
+            "Move the eigenvalues off the axis, or use tracker.data(A) where no gradient is wanted",
         )
     return apply(op, (a,))
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from tracker.ops.declare.rule_helpers import conjugated
 from tracker.ops.linalg.triangles import as_array
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy.linalg.batching import over_batches
@@ -47,7 +48,7 @@ def _column_and_row(c_or_cr: Any) -> tuple[Any, Any]:
     if isinstance(c_or_cr, tuple):
         return as_array(c_or_cr[0]), as_array(c_or_cr[1])
     c = as_array(c_or_cr)
-    return c, np.conjugate(c) if np.iscomplexobj(c) else c
+    return c, conjugated(c)
 
 
 @drop_in(scipy.linalg)

@@ -2,8 +2,9 @@
 function depends on (`args=` and captured values) by the implicit function theorem
 (`scipy/_bridge/implicit.py`). Names that are not defined here are SciPy's own.
 
-Roots and `minimize` are here; `constraints.py` has minima under constraints, `least_squares.py`
-fits, `linprog.py` linear problems with active constraints, `legacy.py` the older interfaces.
+`root`, `root_scalar` and `minimize` are here; `constraints.py` has minima under constraints,
+`least_squares.py` fits, `linprog.py` linear problems with active constraints, `legacy.py` the
+older interfaces.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tracker.scipy._bridge.callback import (
     call_solver,
     use_scipy_unless_differentiated,
 )
-from tracker.scipy._bridge.dropin import drop_in
+from tracker.scipy._bridge.dropin import DROP_INS
 from tracker.scipy._bridge.fallback import as_array, is_tracked, scipy_fallback
 from tracker.scipy._bridge.implicit import (
     as_tuple,
@@ -32,15 +33,19 @@ from tracker.scipy._bridge.implicit import (
     start_vector,
     with_entries,
 )
+from tracker.scipy._bridge.rebound import Rebinding
 from tracker.scipy.optimize.constraints import Constraints, constrained_minimum
 from tracker.scipy.optimize.least_squares import curve_fit as curve_fit
 from tracker.scipy.optimize.least_squares import least_squares as least_squares
+from tracker.scipy.optimize.legacy import fixed_point as fixed_point
 from tracker.scipy.optimize.legacy import fmin as fmin
 from tracker.scipy.optimize.legacy import fmin_bfgs as fmin_bfgs
 from tracker.scipy.optimize.legacy import fmin_cg as fmin_cg
 from tracker.scipy.optimize.legacy import fmin_ncg as fmin_ncg
 from tracker.scipy.optimize.legacy import fmin_powell as fmin_powell
+from tracker.scipy.optimize.legacy import fsolve as fsolve
 from tracker.scipy.optimize.legacy import leastsq as leastsq
+from tracker.scipy.optimize.legacy import newton as newton
 from tracker.scipy.optimize.linprog import linprog as linprog
 from tracker.scipy.optimize.linprog import lsq_linear as lsq_linear
 from tracker.scipy.optimize.linprog import nnls as nnls
@@ -80,43 +85,8 @@ def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", **options: Any
         return scipy.optimize.root(fun, x0, args, method, **options)
 
     found = call_scipy(scipy.optimize.root, fun, start, args, method, **options)
-    return with_entries(found, x=implicit_solution(_returning_array(fun), found.x, args, "root"))
-
-
-@use_scipy_unless_differentiated(scipy.optimize.fsolve)
-def fsolve(func: Any, x0: Any, args: Any = (), **options: Any) -> Any:
-    """A root of a system of equations."""
-    start, args = start_vector(x0), as_tuple(args)
-    if not depends_on_tracked(func, start, args, options):
-        return scipy.optimize.fsolve(func, x0, args, **options)
-    refuse_options("fsolve", full_output=options.pop("full_output", None) or None)
-
-    x = call_scipy(scipy.optimize.fsolve, func, start, args, **options)
-    return implicit_solution(_returning_array(func), x, args, "fsolve")
-
-
-def _returning_array(f: Function) -> Function:
-    """The function with a list as its result turned into an array."""
-
-    def call(x: Any, *args: Any) -> Any:
-        y = f(x, *args)
-        return np.stack(y) if isinstance(y, (list, tuple)) else y
-
-    return call
-
-
-@use_scipy_unless_differentiated(scipy.optimize.fixed_point)
-def fixed_point(func: Any, x0: Any, args: Any = (), **options: Any) -> Any:
-    """The solution x of func(x, *args) = x."""
-    start, args = as_array(x0), as_tuple(args)
-    if not depends_on_tracked(func, start, args, options):
-        return scipy.optimize.fixed_point(func, x0, args, **options)
-
-    def residual(x: Any, *params: Any) -> Any:
-        return func(x, *params) - x
-
-    x = call_scipy(scipy.optimize.fixed_point, func, start, args, **options)
-    return implicit_solution(residual, x, args, "fixed_point")
+    x = implicit_solution(lambda x, *params: as_array(fun(x, *params)), found.x, args, "root")
+    return with_entries(found, x=x)
 
 
 # One unknown --------------------------------------------------------------------------------------
@@ -146,18 +116,6 @@ brenth = _bracketing_solver("brenth")
 bisect = _bracketing_solver("bisect")
 ridder = _bracketing_solver("ridder")
 toms748 = _bracketing_solver("toms748")
-
-
-@use_scipy_unless_differentiated(scipy.optimize.newton)
-def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), **options: Any) -> Any:
-    """A root near x0, by Newton's method or the secant method."""
-    start, args = 1.0 * as_array(x0), as_tuple(args)
-    if not depends_on_tracked(func, start, args, options):
-        return scipy.optimize.newton(func, x0, fprime, args, **options)
-    refuse_options("newton", full_output=options.pop("full_output", None) or None)
-
-    x = call_scipy(scipy.optimize.newton, func, start, fprime, args, **options)
-    return implicit_solution(func, x, args, "newton")
 
 
 @use_scipy_unless_differentiated(scipy.optimize.root_scalar)
@@ -241,11 +199,8 @@ def minimize_scalar(
     return with_entries(found, x=x, fun=fun(x, *args))
 
 
-@drop_in(scipy.optimize)
-def rosen(x: Any) -> Any:
-    """Rosenbrock's function."""
-    x = as_array(x)
-    return np.sum(100.0 * (x[1:] - x[:-1] ** 2.0) ** 2.0 + (1 - x[:-1]) ** 2.0, axis=0)
+Rebinding().drop_in(scipy.optimize, "rosen")
+globals().update(DROP_INS[scipy.optimize])
 
 
 def approx_fprime(xk: Any, f: Function, epsilon: Any = _STEP, *args: Any) -> Any:

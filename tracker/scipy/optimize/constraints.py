@@ -21,7 +21,7 @@ import scipy.optimize
 from tracker.autodiff.call_ops import detach
 from tracker.autodiff.gradients import gradient
 from tracker.autodiff.leaves import plain_data
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.implicit.solution import implicit_solution
 from tracker.scipy._bridge.callback import Function
 from tracker.scipy._bridge.fallback import as_array
@@ -65,7 +65,7 @@ def _as_interval(part: Any) -> tuple[Function, Any, Any]:
 
 
 def _vector(y: Any) -> Any:
-    return np.reshape(np.stack(y) if isinstance(y, (list, tuple)) else as_array(y), (-1,))
+    return np.reshape(as_array(y), (-1,))
 
 
 def constrained_minimum(
@@ -138,4 +138,4 @@ def _kink(what: str, multiplier: float) -> UnsupportedError:
         f"{multiplier:.1g}: the solution has a kink there, or is no minimum"
     )
     hint = "Leave it out where it changes nothing, or let SciPy go on by a smaller tol="
-    return UnsupportedError(message(text, hint))
+    return UnsupportedError(text, hint)

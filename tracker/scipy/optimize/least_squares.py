@@ -56,8 +56,7 @@ def least_squares(
     options |= {"bounds": bounds, "loss": loss, "f_scale": f_scale}
 
     def residuals(x: Any, *params: Any) -> Any:
-        r = fun(x, *params, **named)
-        return np.reshape(np.stack(r) if isinstance(r, (list, tuple)) else r, (-1,))
+        return np.reshape(as_array(fun(x, *params, **named)), (-1,))
 
     if not depends_on_tracked(residuals, start, args, kwargs, options):
         return scipy.optimize.least_squares(fun, x0, jac, args=args, kwargs=kwargs, **options)

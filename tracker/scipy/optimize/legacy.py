@@ -1,5 +1,5 @@
-"""The older interfaces of `scipy.optimize`: fmin and its relatives, leastsq, differentiated by the
-implicit function theorem (`scipy/_bridge/implicit.py`)."""
+"""The older interfaces of `scipy.optimize`: fmin and its relatives, leastsq, fsolve, newton,
+fixed_point, differentiated by the implicit function theorem (`scipy/_bridge/implicit.py`)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import scipy.optimize
 
 from tracker.scipy._bridge.callback import call_scipy, use_scipy_unless_differentiated
+from tracker.scipy._bridge.fallback import as_array
 from tracker.scipy._bridge.implicit import (
     as_tuple,
     depends_on_tracked,
@@ -21,54 +22,53 @@ from tracker.scipy._bridge.implicit import (
 )
 
 
-def _refuse_output(name: str, given: dict[str, Any]) -> None:
-    """Refuse the flags that ask for more results."""
-    for flag in ("full_output", "retall"):
-        refuse_options(name, **{flag: given.get(flag) or None})
-
-
-def _minimizer(name: str) -> Callable[..., Any]:
+def _solver(
+    name: str, what: str, condition: Callable[..., Any], start: Callable[[Any], Any] = start_vector
+) -> Callable[..., Any]:
+    """SciPy's solver of this name, whose x is zero of `condition(f, x, args)`, a function of
+    (x, *args). `start` makes the starting point."""
     theirs = getattr(scipy.optimize, name)
 
     def find(func: Any, x0: Any, *rest: Any, **options: Any) -> Any:
         given = inspect.signature(theirs).bind(func, x0, *rest, **options).arguments
-        start, args = start_vector(x0), as_tuple(given.get("args", ()))
-        if not depends_on_tracked(func, start, args, rest, options):
+        at, args = start(x0), as_tuple(given.get("args", ()))
+        if not depends_on_tracked(func, at, args, rest, options):
             return theirs(func, x0, *rest, **options)
-        _refuse_output(name, given)
 
-        x = call_scipy(theirs, **given | {"x0": start, "args": args})
-        return implicit_solution(minimum_condition(func, x, args), x, args, name)
+        for flag in ("full_output", "retall"):
+            refuse_options(name, **{flag: given.get(flag) or None})
+        found = call_scipy(theirs, **given | {"x0": at, "args": args})
+        x, *more = found if isinstance(found, tuple) else (found,)
+        x = implicit_solution(condition(func, x, args), x, args, name)
+        return (x, *more) if more else x
 
     find.__name__ = find.__qualname__ = name
-    find.__doc__ = f"A minimum, as scipy.optimize.{name} finds it."
+    find.__doc__ = f"{what}, as scipy.optimize.{name} finds it."
     return use_scipy_unless_differentiated(theirs)(find)
 
 
-fmin = _minimizer("fmin")
-fmin_bfgs = _minimizer("fmin_bfgs")
-fmin_cg = _minimizer("fmin_cg")
-fmin_ncg = _minimizer("fmin_ncg")
-fmin_powell = _minimizer("fmin_powell")
+fmin = _solver("fmin", "A minimum", minimum_condition)
+fmin_bfgs = _solver("fmin_bfgs", "A minimum", minimum_condition)
+fmin_cg = _solver("fmin_cg", "A minimum", minimum_condition)
+fmin_ncg = _solver("fmin_ncg", "A minimum", minimum_condition)
+fmin_powell = _solver("fmin_powell", "A minimum", minimum_condition)
 
 
-@use_scipy_unless_differentiated(scipy.optimize.leastsq)
-def leastsq(func: Any, x0: Any, *rest: Any, **options: Any) -> Any:
-    """The least sum of squares, and SciPy's flag."""
-    theirs = scipy.optimize.leastsq
-    given = inspect.signature(theirs).bind(func, x0, *rest, **options).arguments
-    start, args = start_vector(x0), as_tuple(given.get("args", ()))
-
-    def residuals(x: Any, *params: Any) -> Any:
-        r = func(x, *params)
-        return np.stack(r) if isinstance(r, (list, tuple)) else r
-
-    if not depends_on_tracked(residuals, start, args, rest, options):
-        return theirs(func, x0, *rest, **options)
-    _refuse_output("leastsq", given)
-
+def _least_squares_condition(f: Callable[..., Any], x: Any, args: Any) -> Callable[..., Any]:
     def cost(x: Any, *params: Any) -> Any:
-        return 0.5 * np.sum(residuals(x, *params) ** 2)
+        return 0.5 * np.sum(as_array(f(x, *params)) ** 2)
 
-    x, flag = call_scipy(theirs, **given | {"x0": start, "args": args})
-    return implicit_solution(minimum_condition(cost, x, args), x, args, "leastsq"), flag
+    return minimum_condition(cost, x, args)
+
+
+leastsq = _solver("leastsq", "The least sum of squares, and a flag", _least_squares_condition)
+fsolve = _solver(
+    "fsolve", "A root of a system", lambda f, *_: lambda x, *params: as_array(f(x, *params))
+)
+newton = _solver("newton", "A root near x0", lambda f, *_: f, lambda x0: 1.0 * as_array(x0))
+fixed_point = _solver(
+    "fixed_point",
+    "A fixed point of a function",
+    lambda f, *_: lambda x, *params: f(x, *params) - x,
+    as_array,
+)

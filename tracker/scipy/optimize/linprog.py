@@ -13,7 +13,7 @@ import scipy.optimize
 
 from tracker import tree
 from tracker.autodiff.stop_gradient import ignore_derivatives
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.implicit.solution import with_derivatives_of
 from tracker.scipy._bridge.callback import call_scipy, call_solver, use_scipy_unless_differentiated
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
@@ -32,7 +32,7 @@ def _free_least_squares(a: Any, b: Any, free: Any, fixed: Any) -> Any:
     except np.linalg.LinAlgError as error:
         text = "the columns of the free variables are dependent: the solution is not unique"
         raise UnsupportedError(
-            message(text, "Use np.linalg.lstsq, or tracker.data where no gradient is wanted")
+            text, "Use np.linalg.lstsq, or tracker.data where no gradient is wanted"
         ) from error
     return np.where(free, found, fixed)
 
@@ -104,7 +104,7 @@ def linprog(
             f"{np.size(active)} constraints meet at the solution of a linear program of {n} "
             "unknowns: it is no differentiable function of them"
         )
-        raise UnsupportedError(message(text, "Use tracker.data where no gradient is wanted"))
+        raise UnsupportedError(text, "Use tracker.data where no gradient is wanted")
     x = np.linalg.solve(rows[active], rights[active])
     return with_entries(found, x=x, fun=(c @ x).item())
 

@@ -14,7 +14,7 @@ import scipy.signal
 from tracker.ir.lowering import Host
 from tracker.ir.types import Type
 from tracker.ops.declare.declare import declare
-from tracker.ops.declare.rule_helpers import project
+from tracker.ops.declare.rule_helpers import conjugated, project
 from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array
@@ -65,8 +65,7 @@ def oaconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
 def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
     """The cross-correlation: convolution with the second operand reversed and conjugated."""
     a, b = _operands(in1, in2, mode)
-    b = np.flip(b)
-    return convolve(a, np.conjugate(b) if np.iscomplexobj(b) else b, mode, method)
+    return convolve(a, conjugated(np.flip(b)), mode, method)
 
 
 def _operands(in1: Any, in2: Any, mode: str) -> tuple[Any, Any]:
@@ -189,15 +188,13 @@ def _run_all_pole(w: Any, a: Any) -> Any:
 
 def _run_adjoint(g: Any, a: Any) -> Any:
     """The transposed filter matrix times g: the filter, run backwards in time."""
-    return np.flip(_run_all_pole(np.flip(g, -1), np.conjugate(a) if np.iscomplexobj(a) else a), -1)
+    return np.flip(_run_all_pole(np.flip(g, -1), conjugated(a)), -1)
 
 
 def _denominator_vjp(g: Any, y: Any, w: Any, a: Any) -> Any:
-    q = _run_adjoint(g, a)
-    q = np.conjugate(q) if np.iscomplexobj(q) else q
+    q = conjugated(_run_adjoint(g, a))
     parts = [-np.sum(q * _delayed(y, k)) for k in range(np.shape(a)[0])]
-    c = np.stack(parts)
-    return project(np.conjugate(c) if np.iscomplexobj(c) else c, a)
+    return project(conjugated(np.stack(parts)), a)
 
 
 def _denominator_jvp(t: Any, y: Any, w: Any, a: Any) -> Any:

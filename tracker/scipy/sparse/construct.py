@@ -87,14 +87,11 @@ def _from_entries(theirs: Any, arg1: Any, shape: Any) -> Any:
     numbers = np.arange(1, np.size(data) + 1).reshape(np.shape(data))
     if len(places) == 1 and name != "dia":  # coordinates, which may be repeated
         coords = tuple(map(_plain_places, places[0]))
-        coo = TrackedSparse.from_coords(data, coords, shape, _is_matrix(theirs))
+        is_matrix = issubclass(theirs, scipy.sparse.spmatrix)
+        coo = TrackedSparse.from_coords(data, coords, shape, is_matrix)
         return coo.asformat(name)
     numbered = theirs((numbers, *map(_plain_places, places)), shape=shape)
     return TrackedSparse.from_numbered(numbered, np.ravel(data))
-
-
-def _is_matrix(cls: type) -> bool:
-    return issubclass(cls, scipy.sparse.spmatrix)
 
 
 def _plain_places(places: Any) -> Any:

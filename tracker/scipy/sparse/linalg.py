@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse.linalg
 
 from tracker.autodiff.custom_rules import custom_gradient
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ops.declare.rule_helpers import project
 from tracker.scipy._bridge.callback import host_callback
 from tracker.scipy._bridge.fallback import (
@@ -82,7 +82,7 @@ def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) ->
 
     if scipy.sparse.issparse(b):
         text = "spsolve with a sparse right side, on tracked values"
-        raise UnsupportedError(message(text, "Give b.toarray()"))
+        raise UnsupportedError(text, "Give b.toarray()")
     b = as_array(b)
     if is_tracked(A):
         x = _tracked_factors(A, WarnsIfSingular(permc_spec=permc_spec)).solve(b)
@@ -268,7 +268,7 @@ def _iterative_solver(name: str) -> Callable[..., Any]:
     def solver(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:
         if is_tracked(options.get("M")):
             text = f"scipy.sparse.linalg.{name} with a tracked M="
-            raise UnsupportedError(message(text, "Give a plain one"))
+            raise UnsupportedError(text, "Give a plain one")
         if not is_tracked(A, b, x0):
             return theirs(A, b, x0, **options)
         if is_tracked(A):
@@ -298,7 +298,7 @@ def _iterative_solver(name: str) -> Callable[..., Any]:
 
         if is_tracked(x0):
             text = f"scipy.sparse.linalg.{name} with a tracked x0= and a tracked matrix"
-            raise UnsupportedError(message(text, "Give a plain one"))
+            raise UnsupportedError(text, "Give a plain one")
         b, A = as_array(b), A if is_tracked_sparse(A) else CONSTRUCTORS["csc_array"](A)
         kept = A.tocsc().without_duplicates()
         pattern = kept.pattern

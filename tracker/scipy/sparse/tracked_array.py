@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ops.indexing.subscripts import add_into_zeros
 from tracker.scipy._bridge.fallback import as_array, is_tracked
 from tracker.tape.tracked import Tracked
@@ -92,10 +92,8 @@ class TrackedSparse:
 
     def refusal(self, what: str) -> UnsupportedError:
         return UnsupportedError(
-            message(
-                f"{what} of a {type(self.pattern).__name__} with tracked entries",
-                "Its entries are A.data, at A.tocoo().coords; A.toarray() is dense",
-            )
+            f"{what} of a {type(self.pattern).__name__} with tracked entries",
+            "Its entries are A.data, at A.tocoo().coords; A.toarray() is dense",
         )
 
     def at_entries(self) -> tuple[Any, ...]:

@@ -103,10 +103,6 @@ def _braycurtis(u: Any, v: Any, w: Any = None) -> Any:
     return np.sum(w * np.abs(u - v), axis=-1) / np.sum(w * np.abs(u + v), axis=-1)
 
 
-def _canberra(u: Any, v: Any, w: Any = None) -> Any:
-    return np.sum(_canberra_terms(u, v, w), axis=-1)
-
-
 def _canberra_terms(u: Any, v: Any, w: Any) -> Any:
     size = np.abs(u) + np.abs(v)
     empty = size == 0
@@ -125,19 +121,17 @@ def _mahalanobis(u: Any, v: Any, VI: Any) -> Any:
     return np.sqrt(np.sum((diff @ np.atleast_2d(as_array(VI))) * diff, axis=-1))
 
 
-def _jensenshannon(p: Any, q: Any, base: Any = None) -> Any:
-    return DROP_INS[scipy.spatial.distance]["jensenshannon"](p, q, base, axis=-1)
-
-
 _METRICS: dict[str, Callable[..., Any]] = {
     "braycurtis": _braycurtis,
-    "canberra": _canberra,
+    "canberra": lambda u, v, w=None: np.sum(_canberra_terms(u, v, w), axis=-1),
     "chebyshev": _chebyshev,
     "cityblock": _cityblock,
     "correlation": _correlation,
     "cosine": lambda u, v, w=None: _correlation(u, v, w, centered=False),
     "euclidean": lambda u, v, w=None: _minkowski(u, v, 2, w),
-    "jensenshannon": _jensenshannon,
+    "jensenshannon": lambda p, q, base=None: DROP_INS[scipy.spatial.distance]["jensenshannon"](
+        p, q, base, axis=-1
+    ),
     "mahalanobis": _mahalanobis,
     "minkowski": _minkowski,
     "seuclidean": _seuclidean,

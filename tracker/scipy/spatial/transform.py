@@ -16,7 +16,7 @@ import numpy as np
 import scipy.spatial.transform
 
 from tracker.autodiff.leaves import plain_data
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule, scipy_fallback
 from tracker.scipy._bridge.instances import made_by_scipy
 
@@ -190,7 +190,7 @@ class Rotation:
         if angles is None:
             if is_tracked(self._quat):
                 text = "Rotation.as_euler at a gimbal lock: the angles have no derivative there"
-                raise UnsupportedError(message(text, "Use as_rotvec, as_quat or as_matrix"))
+                raise UnsupportedError(text, "Use as_rotvec, as_quat or as_matrix")
             angles = self._as_scipy().as_euler(seq, **options)
         return angles * (180 / math.pi if degrees else 1.0)
 

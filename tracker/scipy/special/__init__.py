@@ -12,7 +12,7 @@ import numpy as np
 import scipy.special
 
 from tracker.autodiff.stop_gradient import ignore_derivatives
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ops.declare.arguments import as_strong_array
 from tracker.ops.reduce.softmax import apply_to_real
 from tracker.ops.reduce.softmax import logsoftmax as logsoftmax_op
@@ -209,7 +209,7 @@ def _refuse_exact(name: str, exact: bool) -> None:
     if exact:
         text = f"scipy.special.{name} with exact=True is a function of whole numbers"
         raise UnsupportedError(
-            message(text, "Leave exact= out, or use tracker.data(n) where no gradient is wanted")
+            text, "Leave exact= out, or use tracker.data(n) where no gradient is wanted"
         )
 
 
