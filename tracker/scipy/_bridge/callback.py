@@ -425,7 +425,7 @@ class _HiddenValues:
     def error(self) -> UnsupportedError:
         text = f"the function that {self.name} gets under jit reads an object that holds a value"
         fix = "Let it read the numbers themselves, and make the object within it"
-        return UnsupportedError(message(f"{text} of the jitted function", fix))
+        return UnsupportedError(f"{text} of the jitted function", fix)
 
 
 class _Unreadable:
