@@ -55,7 +55,7 @@ guarded: $(VENV)/.test
 	PYTHONPATH=tests/common $(BIN)/python -m pytest -n 2 -p guard_pages tests/jit tests/ops
 
 # A thousand random programs for each property and every combination of crossed values
-# (tests/common/pairwise.py), arrays between guard pages as above.
+# (tests/common/pairwise_parameters.py), arrays between guard pages as above.
 deep: $(VENV)/.test
 	PYTHONPATH=tests/common TRACKER_HYPOTHESIS=deep $(BIN)/python -m pytest -n 2 -p guard_pages -m "hypothesis or crossed" tests
 

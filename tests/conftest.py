@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from tracker import distributed as _distributed  # noqa: F401  (declares an op: see below)
 from tracker.ir import op
 from tracker.jit.dispatch import interpreter, jitted
-from tracker.jit.llvm import disk_cache, engine
+from tracker.jit.llvm import engine, object_cache
 from tracker.jit.pipeline import compile
 from tracker.jit.runtime.compile_queue import drain
 from tracker.ops import special  # noqa: F401  (declared late otherwise: in the middle of a test)
@@ -94,7 +94,7 @@ def compiled_quickly(request, monkeypatch):
     monkeypatch.setattr(jitted, "_TRACED_SHAPES", 10**6)
     monkeypatch.setattr(compile, "_MAX_QUICK_OPERATIONS", -1)  # nothing is compiled a second time
     if request.node.get_closest_marker("optimised"):
-        monkeypatch.setattr(disk_cache, "_recent", {})  # another test's text, compiled quickly
+        monkeypatch.setattr(object_cache, "_recent", {})  # another test's text, compiled quickly
         return
     one_of = 6
     if PROFILE == "deep":
@@ -124,7 +124,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("TRACKER_CACHE", "1")
     monkeypatch.setenv("TRACKER_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(
-        disk_cache, "_MAX_RECENT", 0
+        object_cache, "_MAX_RECENT", 0
     )  # as if every call were in a process of its own
-    monkeypatch.setattr(disk_cache, "_recent", {})
-    return tmp_path / "cache" / f"tracker-{disk_cache._FORMAT_VERSION}"
+    monkeypatch.setattr(object_cache, "_recent", {})
+    return tmp_path / "cache" / f"tracker-{object_cache._FORMAT_VERSION}"

@@ -23,7 +23,7 @@ FLOORS = [
     {"tracker.ir.passes"},
     {"tracker.ir.passes.loops"},
     {"tracker.tape"},
-    {"tracker.plain"},
+    {"tracker.rebinding"},
     {"tracker.ops.declare"},
     {"tracker.ops", "tracker.array_attributes"},
     {"tracker.random"},

@@ -138,7 +138,7 @@ def test_jitted_functions_are_what_their_type_says():
     assert public == {name for name in dir(tracker.Jitted) if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("module", [tracker, importlib.import_module("tracker.jit.callables")])
+@pytest.mark.parametrize("module", [tracker, importlib.import_module("tracker.jit.type_protocols")])
 def test_docstrings_of_the_package_and_of_its_types(module):
     names = {"jit": tracker.jit, "tracker": tracker}
     failed, tried = doctest.testmod(module, extraglobs=names)

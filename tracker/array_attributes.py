@@ -15,7 +15,7 @@ import numpy as np
 
 from tracker.errors import UnsupportedError
 from tracker.ir.op import METHODS
-from tracker.tape.original_arrays import (
+from tracker.tape.alias_queries import (
     OWNDATA,
     WRITEABLE,
     WRITEBACKIFCOPY,

@@ -147,7 +147,7 @@ def _drop_in_of_object(x: Any, module: str) -> Any:
     if named is not x:
         return named
     importlib.import_module(f"tracker.{module}")
-    return importlib.import_module("tracker.scipy._bridge.instances").object_drop_in(x)
+    return importlib.import_module("tracker.scipy._bridge.existing_objects").object_drop_in(x)
 
 
 def _frozen_distribution(x: Any) -> str | None:

@@ -36,7 +36,7 @@ MODULES = [
     "tracker.autodiff.custom_rules", "tracker.testing", "tracker.tree", "tracker.control",
     "tracker.transforms.vmap", "tracker.tape.tracked", "tracker.jit.api", "tracker.jit.export",
     "tracker.nn.activations", "tracker.nn.convolution", "tracker.nn.layers", "tracker.distributed",
-    "tracker.implicit", "tracker.optim.second_order",
+    "tracker.implicit", "tracker.optim.quasi_newton",
 ]  # fmt: skip
 
 

@@ -3,12 +3,12 @@
 import numpy as np
 
 import tracker
-from tracker.jit.pipeline import passes
+from tracker.jit.pipeline import pass_order
 
 
 def optimised(f, *args):
     """The IR of a function after all passes."""
-    return passes.optimise(tracker.trace(f, *args))
+    return pass_order.optimise(tracker.trace(f, *args))
 
 
 def loops(function):

@@ -23,15 +23,15 @@ from tracker.errors import NotTrackedError, UnsupportedError
 from tracker.ops.declare.rule_helpers import project
 from tracker.ops.shape.create import identity, item
 from tracker.ops.shape.shape import in_memory_order
-from tracker.plain import call_exchanged, exchange_suspended
 from tracker.random.draw_ops import is_numpy_generator, recording_argument
+from tracker.rebinding import call_exchanged, exchange_suspended
 from tracker.support.array_copies import snapshot
 from tracker.support.array_likes import Refusal, array_from_object, hidden_numbers
 from tracker.support.pickling import MadeMethod
 from tracker.tape.labels import note_labels
+from tracker.tape.live_leaves import counted_as_live, depends_on_live_leaf, is_history_needed
 from tracker.tape.observers import RunningDerivative, current_observer, is_tracing
 from tracker.tape.placeholders import resolve_placeholder
-from tracker.tape.reachability import counted_as_live, depends_on_live_leaf, is_history_needed
 from tracker.tape.record import apply, aval_of, value_of, wrap
 from tracker.tape.tracer import active_tracers, close_leaf, current_tracer, require_no_alias
 from tracker.tape.tracked import Tracked

@@ -34,10 +34,10 @@ from tracker.ir.op import Op
 from tracker.ops.declare.bundle import BundleParts
 from tracker.ops.declare.declare import declare
 from tracker.ops.shape.create import identity
-from tracker.plain import call_exchanged
+from tracker.rebinding import call_exchanged
 from tracker.support.array_copies import snapshot
+from tracker.tape.live_leaves import counted_as_live
 from tracker.tape.observers import RunningDerivative, is_tracing
-from tracker.tape.reachability import counted_as_live
 from tracker.tape.record import apply, value_of, wrap
 from tracker.tape.tracer import StopGradient, close_leaf
 from tracker.tape.tracked import Tracked

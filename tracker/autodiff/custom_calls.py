@@ -42,8 +42,8 @@ from tracker.errors import ConversionError, RuleError, TrackerError
 from tracker.ops.declare.bundle import BundleParts
 from tracker.ops.declare.rule_helpers import project
 from tracker.support.array_copies import snapshot
+from tracker.tape.live_leaves import depends_on_live_leaf
 from tracker.tape.observers import ObserversSuspended, is_tracing
-from tracker.tape.reachability import depends_on_live_leaf
 from tracker.tape.record import value_of, wrap
 from tracker.tape.tracer import current_tracer
 from tracker.tape.tracked import Tracked

@@ -23,7 +23,7 @@ from tracker.autodiff.leaves import ancestors, check_loss, plain_data
 from tracker.autodiff.params import Grads, Params
 from tracker.autodiff.reverse import reverse_sweep
 from tracker.errors import ComplexLossError, NotScalarError, NotTrackedError, UnsupportedError
-from tracker.plain import call_exchanged
+from tracker.rebinding import call_exchanged
 from tracker.support.pickling import bound_by, made_by
 from tracker.support.shown_text import named_after
 from tracker.support.type_variables import G, P, R

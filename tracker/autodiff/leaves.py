@@ -26,7 +26,7 @@ from tracker.errors import (
     UnsupportedError,
     message,
 )
-from tracker.ops.indexing.inplace import invalidate_views
+from tracker.ops.indexing.views_and_writes import invalidate_views
 from tracker.ops.shape.create import identity
 from tracker.tape.observers import current_observer, is_deriving
 from tracker.tape.placeholders import resolve_placeholder

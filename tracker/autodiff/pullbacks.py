@@ -30,7 +30,7 @@ from tracker.autodiff.reverse import reverse_sweep
 from tracker.errors import NotScalarError, UnsupportedError, message
 from tracker.support.pickling import holding_residuals
 from tracker.support.shown_text import named_after
-from tracker.tape.reachability import is_history_needed
+from tracker.tape.live_leaves import is_history_needed
 from tracker.tape.record import aval_of, value_of
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value

@@ -23,7 +23,7 @@ from tracker.ir.types import Type
 from tracker.ir.verify import verify
 from tracker.jit.tracing import IRBuilder, StateRollbackLog, enter_all, find_captured_state
 from tracker.ops.shape.create import identity, item
-from tracker.plain import call_exchanged
+from tracker.rebinding import call_exchanged
 from tracker.support.structs import record
 from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
 from tracker.tape.tracer import (

@@ -2,7 +2,7 @@
 
 Its pullback is a loop in the other direction (`loop_pullback.py`), its pushforward a loop over
 values and tangents. `keep` names the carries that are stacked for the pullback; for others, outputs
-give what each step overwrites (`overwritten.py`), or the pullback does not read their numbers.
+give what each step overwrites (`undo_log.py`), or the pullback does not read their numbers.
 Start at `evaluate`.
 """
 
@@ -32,8 +32,8 @@ from tracker.control.loop_pullback import (
     fill_by_mask,
     replay_on_leaves,
 )
-from tracker.control.overwritten import Write, WriteFinder, with_overwritten
 from tracker.control.step_runner import make_stepper, run_natively
+from tracker.control.undo_log import Write, WriteFinder, with_overwritten
 from tracker.ir.graph import Function
 from tracker.ir.lowering import Loop
 from tracker.ir.op import Joint, define

@@ -26,7 +26,7 @@ from tracker.control.body import (
     split_list,
     trace_body,
 )
-from tracker.control.overwritten import (
+from tracker.control.undo_log import (
     Recorder,
     Write,
     WriteFinder,

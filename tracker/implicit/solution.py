@@ -34,7 +34,7 @@ from tracker.autodiff.pullbacks import linearize
 from tracker.autodiff.reverse import reverse_sweep
 from tracker.errors import RuleError, UnsupportedError
 from tracker.implicit import krylov
-from tracker.tape.reachability import counted_as_live, is_history_needed
+from tracker.tape.live_leaves import counted_as_live, is_history_needed
 from tracker.tape.record import value_of
 from tracker.tape.tracer import StopGradient
 from tracker.tape.tracked import Tracked

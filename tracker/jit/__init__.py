@@ -2,8 +2,8 @@
 
 A call goes through these rooms, and imports point down this list:
 
-api, explain, profile, export   what users call; `callables.py` has its types, and
-                       `c_code.py`, `c_header.py` what `export` writes
+api, explain, profile, export   what users call; `type_protocols.py` has its types, and
+                       `export_code.py`, `c_header.py` what `export` writes
 dispatch               finds a specialisation for a call, traces on a miss, falls back to Python
 pipeline               IR passes, partition into native segments, compilation, linking
 kernels, codegen       loops, reductions, products and sorts as LLVM text
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from tracker.jit.api import trace as trace
     from tracker.jit.api import traced_run as traced_run
     from tracker.jit.api import visible_calls as visible_calls
-    from tracker.jit.callables import Jitted as Jitted
     from tracker.jit.discovery.inspection import is_jitted as is_jitted
     from tracker.jit.kernels.python_callbacks import Callback as Callback
     from tracker.jit.pipeline.executor import compile_values as compile_values
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from tracker.jit.runtime.blas import limit_threads as limit_threads
     from tracker.jit.schedule.plan_data import Plan as Plan
     from tracker.jit.tracing.trace import TracedRun as TracedRun
+    from tracker.jit.type_protocols import Jitted as Jitted
 
 _OFFERED = {  # to `control`, `debug`, `distributed`, `interop`, `sparse`; imported at first use
     "Callback": "kernels.python_callbacks",

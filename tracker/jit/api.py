@@ -24,8 +24,8 @@ from tracker.jit.discovery.identity_checks import check_identity
 from tracker.jit.discovery.impure_calls import PROFILER_IN_USE, is_profiler_in_use
 from tracker.jit.discovery.inspection import is_jitted
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
+from tracker.jit.dispatch.captured_state_snapshot import SavedState
 from tracker.jit.dispatch.jitted import JittedState, Recipe, plain_function
-from tracker.jit.dispatch.saved_state import SavedState
 from tracker.jit.dispatch.specialization import Specialization
 from tracker.jit.dispatch.trace_cache import JitOptions
 from tracker.jit.llvm.signals import SIGNALS_DEFERRED
@@ -38,9 +38,9 @@ from tracker.support.shown_text import ShownText, function_name
 from tracker.support.weakrefs import WeakIdentityDict
 
 if TYPE_CHECKING:
-    from tracker.jit import callables
-    from tracker.jit.callables import JitKeywords
+    from tracker.jit import type_protocols
     from tracker.jit.profile import Profile
+    from tracker.jit.type_protocols import JitKeywords
     from tracker.support.type_variables import F, P
 
 set_identity_check(check_identity)  # derivatives refuse functions that compare by identity
@@ -57,9 +57,9 @@ class CacheInfo(NamedTuple):
 
 
 @overload
-def jit(f: F, **keywords: Unpack[JitKeywords]) -> callables.JittedFunction[F]: ...
+def jit(f: F, **keywords: Unpack[JitKeywords]) -> type_protocols.JittedFunction[F]: ...
 @overload
-def jit(**keywords: Unpack[JitKeywords]) -> Callable[[F], callables.JittedFunction[F]]: ...
+def jit(**keywords: Unpack[JitKeywords]) -> Callable[[F], type_protocols.JittedFunction[F]]: ...
 def jit(
     f: Callable[..., Any] | None = None,
     *,

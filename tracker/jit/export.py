@@ -1,8 +1,8 @@
 """Compiled functions for programs without Python: an object file and its C header.
 
 A function becomes two C functions, its value and its value with gradient, which take and fill plain
-C arrays. `_sized_function` traces and plans one, for each choice of sizes; `c_code.py` writes the
-code around plans, and `c_header.py` the header.
+C arrays. `_sized_function` traces and plans one, for each choice of sizes; `export_code.py` writes
+the code around plans, and `c_header.py` the header.
 
 Invariant: the object file needs the C library's math and memory, and LAPACK where it factorises.
 Captured arrays are embedded with their contents at export.
@@ -28,17 +28,17 @@ from tracker.errors import CompileError, message
 from tracker.ir.graph import Function
 from tracker.ir.op import UFUNCS
 from tracker.ir.types import Type
-from tracker.jit import c_code
-from tracker.jit.c_code import CFunction, SizedFunction
+from tracker.jit import export_code
 from tracker.jit.c_header import C_TYPES, header_text
 from tracker.jit.codegen.artifact import LoweredProgram
 from tracker.jit.codegen.lower import lower
 from tracker.jit.dispatch.jitted import plain_function
+from tracker.jit.export_code import CFunction, SizedFunction
 from tracker.jit.guards.signature import ArrayFlags
 from tracker.jit.llvm import engine
 from tracker.jit.pipeline.loop_carried import planned
 from tracker.jit.pipeline.partition import host_reasons
-from tracker.jit.pipeline.passes import optimise
+from tracker.jit.pipeline.pass_order import optimise
 from tracker.jit.profile import all_equations
 from tracker.jit.runtime import blas
 from tracker.jit.schedule.plan_data import FrameSlots
@@ -136,7 +136,7 @@ def export(
     choices = _size_values(sizes or {})
     with config(threads=1):
         functions = _c_functions(known, function, args, kwargs, choices)
-    units = c_code.object_units(functions, lapack)
+    units = export_code.object_units(functions, lapack)
     object_code, outside = engine.export_object(units, [each.name for each in functions], native)
     target = Path(path)
     made = target.with_name(target.name + ".o"), target.with_name(target.name + ".h")
@@ -356,7 +356,7 @@ def _frame(run: TracedRun, function: Function, passed: set[int]) -> list[Any]:
 def _lowered(function: Function, frame: list[Any], lengths_vary: bool) -> LoweredProgram:
     """The plan's code; it reads one cell for each entry of the frame, then one for each result."""
     n, m, results = len(function.inputs), len(frame), len(function.outputs)
-    by_address = [not isinstance(each, Type) or c_code.is_address(each) for each in frame]
+    by_address = [not isinstance(each, Type) or export_code.is_address(each) for each in frame]
     slots = FrameSlots(
         inputs=tuple(range(n)),
         input_is_array=tuple(by_address[:n]),
@@ -374,7 +374,7 @@ def _require_definitions(name: str, function: Function, lowered: LoweredProgram)
     """Raise CompileError where the code calls a function that no object file can hold."""
     ufuncs = {loop.ufunc for loop in lowered.ufunc_loops}
     lost = sorted(f"the ufunc {ufunc.__name__}" for ufunc in ufuncs)
-    lost += sorted(symbol for symbol in lowered.symbols if not c_code.definitions(symbol))
+    lost += sorted(symbol for symbol in lowered.symbols if not export_code.definitions(symbol))
     if lost:
         callers = {*ufuncs, *(UFUNCS.get(ufunc) for ufunc in ufuncs)}
         eqns = all_equations(function)

@@ -2,12 +2,12 @@
 
 `descent`, `momentum`, `adam`, `adamw` and `rmsprop` (`first_order.py`) make one step for each
 gradient, also in compiled code; `lbfgs`, `gauss_newton` and `levenberg_marquardt`
-(`second_order.py`) use curvature; `minimize` runs SciPy's optimisers.
+(`quasi_newton.py`) use curvature; `minimize` runs SciPy's optimisers.
 """
 
 from tracker.optim.first_order import Optimiser, State, adam, adamw, descent, momentum, rmsprop
+from tracker.optim.quasi_newton import OptimizeResult, gauss_newton, lbfgs, levenberg_marquardt
 from tracker.optim.scipy_minimize import minimize
-from tracker.optim.second_order import OptimizeResult, gauss_newton, lbfgs, levenberg_marquardt
 
 __all__ = [
     "Optimiser",

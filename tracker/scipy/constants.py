@@ -8,7 +8,7 @@ import scipy.constants
 
 from tracker.scipy._bridge.dropin import DROP_INS
 from tracker.scipy._bridge.fallback import scipy_fallback
-from tracker.scipy._bridge.rebound import Rebinding
+from tracker.scipy._bridge.scipy_source import Rebinding
 
 if TYPE_CHECKING:
     from scipy.constants import *  # noqa: F403

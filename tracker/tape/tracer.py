@@ -33,8 +33,8 @@ from tracker.support import errstate
 from tracker.support.array_copies import ArrayHistory
 from tracker.support.structs import field, record
 from tracker.tape.lazy import LARGE, LazyScheduler
-from tracker.tape.liveness import dead_values
 from tracker.tape.observers import observers, thread_state
+from tracker.tape.trace_liveness import dead_values
 from tracker.tape.value import CLOSED, NO_PARAMS, Value, is_constant, is_lazy, new_epoch
 from tracker.user_frames import is_own, user_frame, user_line
 

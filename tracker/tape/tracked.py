@@ -6,8 +6,8 @@ elsewhere: each op installs its own (`install`, and the table `METHODS`); conver
 in `conversions.py`.
 
 Slots: `_value`, the current Value (None: a view that must be read again from its base); `_view` and
-`_views`, which belong to `ops/indexing/inplace.py`; `_owner`, the `ParamState` of a param. The last
-three are unset on most tracked arrays.
+`_views`, which belong to `ops/indexing/views_and_writes.py`; `_owner`, the `ParamState` of a param.
+The last three are unset on most tracked arrays.
 
 Invariant: no gradient is lost in silence: a NumPy function without a derivative rule raises.
 """
@@ -178,7 +178,7 @@ class Tracked(metaclass=_TransparentMeta):
     _value: Value | None
     _view: Any
     _views: list[Any]
-    if TYPE_CHECKING:  # installed by autodiff/stop_gradient.py and ops/indexing/inplace.py
+    if TYPE_CHECKING:  # installed by autodiff/stop_gradient.py and ops/indexing/views_and_writes.py
 
         @property
         def data(self) -> Any: ...

@@ -40,7 +40,7 @@ class Value:
 
     An operand is a Value, or plain data. A leaf has `op` None; its `params` belong to its owner (a
     `ParamState` for `param`). `grad` is unset until `back` reaches the value, and `live_leaf` until
-    `reachability.py` looks for a live leaf.
+    `live_leaves.py` looks for a live leaf.
     """
 
     __slots__ = ("__weakref__", "data", "epoch", "grad", "live_leaf", "op", "operands", "params")
@@ -116,7 +116,7 @@ class _Thunk:
 
     sequence     smaller for values that became lazy earlier
     argument     the array that the trace was given, or a view of it, of which the value is a copy
-    operands     the value's own tuple: no longer lifetime than the value's (see `liveness.py`)
+    operands     the value's own tuple: it lives no longer (see `trace_liveness.py`)
     arrays       copies of the plain arrays among the operands
     was_evicted  whether the numbers have been computed and freed once
     """

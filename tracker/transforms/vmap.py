@@ -24,8 +24,8 @@ from tracker.control.body import TracedBody, trace_body
 from tracker.errors import UnsupportedError, message
 from tracker.support.pickling import bound_by, made_by
 from tracker.support.shown_text import named_after
+from tracker.tape.live_leaves import depends_on_live_leaf
 from tracker.tape.observers import is_deriving, is_tracing
-from tracker.tape.reachability import depends_on_live_leaf
 from tracker.tape.record import aval_of, data_of, value_of
 from tracker.tape.tracer import UnsupportedInBody
 from tracker.tape.tracked import Tracked

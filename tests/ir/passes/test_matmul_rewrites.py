@@ -8,7 +8,7 @@ import tracker
 from tracker.ir.passes.cleanup import common_subexpressions, dead_code
 from tracker.ir.passes.linalg_dtypes import legalize_linalg_dtypes
 from tracker.ir.passes.manager import run
-from tracker.ir.passes.matmul import rewrite_products
+from tracker.ir.passes.matmul_rewrites import rewrite_products
 from tracker.ir.passes.simplify import simplify
 
 PASSES = [

@@ -9,7 +9,7 @@ from tracker.errors import IRError
 from tracker.ir.passes import cleanup
 from tracker.ir.passes.expand import EXPANDED
 from tracker.ir.passes.manager import Pass, Property, run
-from tracker.jit.pipeline.passes import PASSES
+from tracker.jit.pipeline.pass_order import PASSES
 
 RNG = np.random.default_rng(0)
 NAMES = [each.name for each in PASSES]

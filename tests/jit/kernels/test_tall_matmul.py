@@ -199,7 +199,7 @@ def test_other_products_go_to_blas(m, k, n):
 
 
 def test_another_number_of_rows_needs_no_compiling(short_ones, monkeypatch):
-    from tracker.jit.llvm import disk_cache, engine
+    from tracker.jit.llvm import engine, object_cache
 
     texts = []
     original = engine.compile_module
@@ -210,7 +210,7 @@ def test_another_number_of_rows_needs_no_compiling(short_ones, monkeypatch):
         return original(text, level=level, **options)
 
     monkeypatch.setattr(engine, "compile_module", noted)
-    monkeypatch.setattr(disk_cache, "_recent", {})
+    monkeypatch.setattr(object_cache, "_recent", {})
     monkeypatch.setenv("TRACKER_CACHE", "0")
     fast = jit(lambda w, x: gradient(lambda w: np.sum(np.tanh(patches(x) @ w)), w))
     w = array(6, 3)

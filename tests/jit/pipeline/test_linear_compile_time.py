@@ -13,7 +13,7 @@ from counting import lines_by_file
 
 import tracker
 from tracker.jit.llvm import engine
-from tracker.jit.pipeline import passes
+from tracker.jit.pipeline import pass_order
 from tracker.jit.runtime.compile_queue import drain
 
 RNG = np.random.default_rng(0)
@@ -193,8 +193,8 @@ def test_twice_the_program_takes_about_twice_the_steps(f, n, args, files, monkey
 
 
 def test_guards_do_not_split_basic_blocks(monkeypatch):
-    straight = tuple(each for each in passes.PASSES if each.name != "roll")
-    monkeypatch.setattr(passes, "PASSES", straight)
+    straight = tuple(each for each in pass_order.PASSES if each.name != "roll")
+    monkeypatch.setattr(pass_order, "PASSES", straight)
     slope = tracker.value_and_grad(lambda y: Programs.scalars(100, y))
     fast = tracker.jit(lambda x: slope(x))
     fast(0.3)

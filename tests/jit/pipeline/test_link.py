@@ -6,7 +6,7 @@ from compiled import agree
 
 import tracker
 from tracker.jit.codegen import lower
-from tracker.jit.llvm import disk_cache, engine
+from tracker.jit.llvm import engine, object_cache
 
 RNG = np.random.default_rng(0)
 
@@ -23,7 +23,7 @@ def compiled(monkeypatch):
         return original(text, level=level, **options)
 
     monkeypatch.setattr(engine, "compile_module", noted)
-    monkeypatch.setattr(disk_cache, "_recent", {})
+    monkeypatch.setattr(object_cache, "_recent", {})
     monkeypatch.setattr(lower, "_LONG_DRIVER", 0)
     monkeypatch.setenv("TRACKER_CACHE", "0")
     return seen
@@ -77,7 +77,7 @@ def test_equal_kernels_have_their_own_sizes(compiled):
 def test_evicted_code_is_compiled_again(compiled):
     args = arguments(128, 300, 128)
     fast = agree(derivative, *args)
-    disk_cache._recent.clear()
+    object_cache._recent.clear()
     args = arguments(128, 300, 100)
     for _ in range(2):
         assert_same(fast(*args), derivative(*args))

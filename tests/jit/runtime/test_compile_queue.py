@@ -18,7 +18,7 @@ import tracker
 from tracker.errors import CompileError
 from tracker.ir.op import OPS
 from tracker.jit.abi import native_callable as native
-from tracker.jit.llvm import disk_cache, engine, signals
+from tracker.jit.llvm import engine, object_cache, signals
 from tracker.jit.pipeline import compile
 from tracker.jit.runtime import compile_queue
 from tracker.jit.tracing import placeholder_swap
@@ -31,7 +31,7 @@ def nothing_is_known():
     """The helpers of all compiled functions are compiled, and no other object code is cached."""
     tracker.jit(lambda x: x + 1.0)(1.0)
     compile_queue.drain()
-    disk_cache._recent.clear()
+    object_cache._recent.clear()
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ symbolic iteration: the bytecode of the loop, and of functions that it calls, is
   iterations write are divided into lines (`moving_arrays.py`), so that no array is copied in each
   iteration, and the pullback keeps lines only. Where that fails, the array is carried: parts of it
   are read and written at positions that the iteration computes, in its memory, and the
-  pullback restores what iterations have overwritten (`control/overwritten.py`).
+  pullback restores what iterations have overwritten (`control/undo_log.py`).
 - Slices whose extents move (`A[i, :i]`) have the extent of their axis in the body, and the
   positions that mean something (`growing_values.py`). Which code may see them is known beforehand
   (`iteration_state.py`), and an iteration that asks for such an extent stands for no other

@@ -25,7 +25,7 @@ import numpy as np
 from tracker.control.python_loops.loop_code import CodeNames, LoopCode, function_code
 from tracker.ir.op import NUMPY, UFUNCS
 from tracker.jit.tracing import BUILTIN_SHIMS
-from tracker.plain import original_of
+from tracker.rebinding import original_of
 from tracker.support.instances import cell_contents
 from tracker.support.structs import field, record
 from tracker.tape.record import value_of

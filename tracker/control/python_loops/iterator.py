@@ -25,7 +25,7 @@ from tracker.ir.types import type_of
 from tracker.jit.tracing import calls_unmonitored
 from tracker.ops.elementwise.unary import positive
 from tracker.ops.indexing.getitem import getitem
-from tracker.ops.indexing.inplace import write_value
+from tracker.ops.indexing.views_and_writes import write_value
 from tracker.support.cpython import frame_locals, set_frame_locals
 from tracker.support.structs import record
 from tracker.tape.loop_index import (

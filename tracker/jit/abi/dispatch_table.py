@@ -21,7 +21,7 @@ from tracker import tree
 from tracker.jit.guards.class_guard import HEAP_TYPE_FLAG
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
 from tracker.jit.guards.signature import ArrayLeaf, Signature
-from tracker.jit.llvm import disk_cache, engine
+from tracker.jit.llvm import engine, object_cache
 from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime.cpython_layout import DIMS, NDIM, TABLE, TYPE, TYPE_FLAGS
@@ -120,7 +120,7 @@ def _dispatch_text() -> str:
 @locked_cache
 def _dispatch_module(slow: int) -> engine.Module:
     symbols = {"ndarray": id(np.ndarray), "slow": slow}
-    return disk_cache.compile_or_load(_dispatch_text(), level=engine.QUICK, symbols=symbols)
+    return object_cache.compile_or_load(_dispatch_text(), level=engine.QUICK, symbols=symbols)
 
 
 def dispatch_address(slow: int) -> int:

@@ -27,7 +27,7 @@ from tracker.jit.abi.entry import DEFAULT_TRAITS, PlanTraits, entry_text
 from tracker.jit.guards.class_guard import has_reliable_version_tags
 from tracker.jit.guards.constants import NUMPY_SCALARS, ConstantKey
 from tracker.jit.guards.signature import Outputs, Signature
-from tracker.jit.llvm import disk_cache, engine, relocatable_sizes
+from tracker.jit.llvm import engine, object_cache, size_parameters
 from tracker.jit.runtime import cpython_layout, entry_writer, ufunc_loops
 from tracker.jit.runtime.c_symbols import (
     C_FUNCTION,
@@ -94,7 +94,7 @@ class PreparedEntry:
 
 def compile_entry(prepared: PreparedEntry, level: int = engine.OPTIMISED) -> NativeEntry:
     """A native entry."""
-    module = disk_cache.compile_or_load(prepared.text, level=level, symbols=prepared.symbols)
+    module = object_cache.compile_or_load(prepared.text, level=level, symbols=prepared.symbols)
     return NativeEntry(prepared, module)
 
 
@@ -136,8 +136,8 @@ def prepare_entry(
 
 
 def lift_to_buffers(text: str) -> tuple[str, dict[str, Any]]:
-    """The text without sizes (`jit/llvm/relocatable_sizes.py`), and its tables in memory."""
-    text, tables = relocatable_sizes.lift_sizes(text)
+    """The text without sizes (`jit/llvm/size_parameters.py`), and its tables in memory."""
+    text, tables = size_parameters.lift_sizes(text)
     return text, {name: make_buffer(table) for name, table in tables.items()}
 
 

@@ -9,7 +9,7 @@ random draws.
 
 Invariant: another shape of a program that has loops gives the same text. So the plan itself
 compares the size with the stack limit, the size is a relocatable number
-(`jit/llvm/relocatable_sizes.py`), the allocator is bound at link time, and no buffer has offset 0,
+(`jit/llvm/size_parameters.py`), the allocator is bound at link time, and no buffer has offset 0,
 which the text would show.
 """
 

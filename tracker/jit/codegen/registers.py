@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Var
-from tracker.jit.codegen.split_values import SplitValues
+from tracker.jit.codegen.index_set_splitting import SplitValues
 from tracker.jit.scalar.emitter import Emitter
 from tracker.jit.scalar.values import (
     ComplexValue,

@@ -20,7 +20,7 @@ import numpy as np
 from tracker.jit.discovery.bytecode import named_globals
 from tracker.jit.guards.class_guard import HEAP_TYPE_FLAG
 from tracker.jit.guards.constants import is_value_class
-from tracker.plain.user_code import is_user_namespace
+from tracker.rebinding.user_code import is_user_namespace
 from tracker.user_frames import INSTALLED, is_internal, is_library_file
 
 INTERNAL_PACKAGES = ("tracker", "numpy")

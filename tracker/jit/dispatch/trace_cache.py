@@ -226,7 +226,7 @@ class TraceCache:
         """The result of the compiler, run with the options of this function."""
         with infrequent_gc(), compile_stage("planning", self.name):
             with SIGNALS_DEFERRED:
-                from tracker.jit.llvm import disk_cache as cache
+                from tracker.jit.llvm import object_cache as cache
 
             with cache.override_disk_cache(self.options.cache):
                 return compile()

@@ -29,7 +29,7 @@ from tracker.ir.types import Bundle, Type
 from tracker.jit.abi import loader
 from tracker.jit.codegen import prologue
 from tracker.jit.guards.signature import NATIVE_DTYPES
-from tracker.jit.llvm import disk_cache, engine
+from tracker.jit.llvm import engine, object_cache
 from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime import c_symbols
@@ -205,7 +205,7 @@ def _runtime() -> engine.Module:
     addresses = {name: c_symbols.address_of(name) for name in set(names)}
     addresses.update((str(x), id(x)) for x in (True, False))
     addresses["RuntimeError"] = id(RuntimeError)
-    return disk_cache.compile_or_load(text, level=engine.QUICK, symbols=addresses)
+    return object_cache.compile_or_load(text, level=engine.QUICK, symbols=addresses)
 
 
 _OBJECTS = f"""

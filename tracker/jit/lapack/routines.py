@@ -19,7 +19,7 @@ from tracker.ir.lowering import Routine
 from tracker.jit.lapack import cholesky, eigen_svd, expm, lu, packed
 from tracker.jit.lapack import workspace_queries as queries
 from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter
-from tracker.jit.llvm import disk_cache
+from tracker.jit.llvm import object_cache
 from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime import blas
 from tracker.support.structs import record
@@ -174,7 +174,7 @@ def _compiled_routine(name: str, letter: str, level: int) -> int:
         for call in _called_symbols(name, kind)
     }
     text = _routine_text(name, kind)
-    module = disk_cache.compile_or_load(text, level=level, symbols=symbols)
+    module = object_cache.compile_or_load(text, level=level, symbols=symbols)
     _MODULES.append(module)
     return module.address(kind.symbol(name))
 

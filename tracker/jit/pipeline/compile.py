@@ -24,7 +24,7 @@ from tracker.jit.guards.signature import (
     Outputs,
 )
 from tracker.jit.llvm.engine import KERNELS_OPTIMISED, OPTIMISED, QUICK
-from tracker.jit.pipeline import program_cache
+from tracker.jit.pipeline import lowered_cache
 from tracker.jit.pipeline.link import CompiledTrace, array_out, bind, out_leaf
 from tracker.jit.pipeline.program import CallingLayout, Program
 from tracker.jit.runtime.lazy_imports import lazy_import
@@ -63,7 +63,7 @@ def _compile_native(trace: Trace, lengths_vary: bool, can_be_quick: bool) -> Com
     """One native call; None if NumPy must compute a part."""
     layout, outputs, arrays = calling_layout(trace, lengths_vary)
     program = Program(trace.function, layout)
-    lowered = program_cache.load_or_lower(program)
+    lowered = lowered_cache.load_or_lower(program)
     if lowered is None:
         return None
     hosts = list(map(_host_call, lowered.callbacks))

@@ -1,6 +1,6 @@
 """Linking: from the text of a program to callable machine code.
 
-A text is compiled, or its object code found (`jit/llvm/disk_cache.py`); names in it are bound to
+A text is compiled, or its object code found (`jit/llvm/object_cache.py`); names in it are bound to
 addresses. `bind` makes a `LinkedProgram`; a `CompiledTrace` is the result for a whole trace.
 """
 
@@ -18,7 +18,7 @@ from tracker.jit.abi import loader
 from tracker.jit.abi.entry import PlanTraits
 from tracker.jit.codegen.artifact import CALL_PATTERN, LAPS, LoweredProgram
 from tracker.jit.guards.signature import ArrayOut, OutLeaf, Outputs, ScalarOut, Signature
-from tracker.jit.llvm import disk_cache, engine, perf_map
+from tracker.jit.llvm import engine, object_cache, perf_map
 from tracker.jit.pipeline.program import Program
 from tracker.jit.runtime import allocator, blas, c_symbols, interrupt_checks, thread_pool
 from tracker.jit.runtime.lazy_imports import lazy_import
@@ -34,7 +34,7 @@ _routine_address = lazy_import("tracker.jit.lapack.routines", "routine_address")
 _register_for_gdb = lazy_import("tracker.jit.llvm.gdb", "register")
 _RAW_MEMORY = {"tk.take": "PyMem_RawMalloc", "tk.give": "PyMem_RawFree"}  # work without the GIL
 _FAIL_EXIT = "\n  ret i64 1\n"  # in the text of a plan with guards
-# a number of two digits is relocatable, not in the text (`jit/llvm/relocatable_sizes.py`)
+# a number of two digits is relocatable, not in the text (`jit/llvm/size_parameters.py`)
 _MIN_WORK = 10
 
 
@@ -93,7 +93,7 @@ def bind(
     for each in lowered.kernel_modules:
         text, tables = loader.lift_to_buffers(each.text)
         bound = {**loader.buffer_addresses(tables), **loans}
-        module = disk_cache.compile_or_load(text, level=kernel_level, symbols=bound)
+        module = object_cache.compile_or_load(text, level=kernel_level, symbols=bound)
         symbols.update((name, module.address(name)) for name in each.exports)
         modules.append(module)
         keep += [module, *tables.values()]

@@ -16,7 +16,7 @@ import numpy as np
 from tracker.jit.codegen.lower import lower
 from tracker.jit.codegen.stopwatch import Stopwatch
 from tracker.jit.guards.signature import Outputs, Signature
-from tracker.jit.llvm import disk_cache
+from tracker.jit.llvm import object_cache
 from tracker.jit.pipeline import link
 from tracker.jit.pipeline.compile import calling_layout, can_be_native
 from tracker.jit.pipeline.executor import executor
@@ -57,7 +57,7 @@ class Meter:
         laps = np.zeros(1 + 2 * len(stopwatch.steps), np.int64)
         laps[_LEAST_LAP] = np.iinfo(np.int64).max
         self.programs.append((stopwatch, laps))
-        with disk_cache.override_disk_cache(False):
+        with object_cache.override_disk_cache(False):
             linked = link.bind(program, lowered, call, outputs, captures, laps=laps)
         self.compiling += time.perf_counter_ns() - started
         return linked

@@ -1,7 +1,7 @@
 """A program: from an IR function to text, each step on demand.
 
 `CallingLayout` is what the text depends on besides the function. A program whose text is in the
-cache (`program_cache.py`) runs no step, unless it is explained. Start at `Program.lowered`.
+cache (`lowered_cache.py`) runs no step, unless it is explained. Start at `Program.lowered`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tracker.jit.codegen.artifact import LoweredProgram
     from tracker.jit.pipeline.partition import Stage
 
-_optimise = lazy_import("tracker.jit.pipeline.passes", "optimise")
+_optimise = lazy_import("tracker.jit.pipeline.pass_order", "optimise")
 _partition = lazy_import("tracker.jit.pipeline.partition", "partition")
 _planned = lazy_import("tracker.jit.pipeline.loop_carried", "planned")
 _lower = lazy_import("tracker.jit.codegen.lower", "lower")

@@ -23,7 +23,7 @@ from __future__ import annotations
 import os
 import sys
 
-from tracker.jit.llvm import disk_cache, engine
+from tracker.jit.llvm import engine, object_cache
 from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime.cpython_layout import BIG_BYTES
 
@@ -262,7 +262,7 @@ out:
 
 @locked_cache
 def _allocator_module() -> engine.Module:
-    return disk_cache.compile_or_load(_TEXT, level=engine.QUICK)
+    return object_cache.compile_or_load(_TEXT, level=engine.QUICK)
 
 
 def symbols() -> dict[str, int]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from tracker.errors import CompileError
 from tracker.jit.guards.class_guard import type_slot
-from tracker.jit.llvm import disk_cache, engine
+from tracker.jit.llvm import engine, object_cache
 from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime import allocator, cpython_layout, entry_writer
 
@@ -46,7 +46,7 @@ def helper_module() -> engine.Module:
     names = set(C_FUNCTION.findall(cpython_layout.HELPERS))
     symbols = {name: address_of(name) for name in names if name.startswith(("Py", "_Py"))}
     symbols["_Py_NoneStruct"] = id(None)
-    return disk_cache.compile_or_load(cpython_layout.HELPERS, level=engine.QUICK, symbols=symbols)
+    return object_cache.compile_or_load(cpython_layout.HELPERS, level=engine.QUICK, symbols=symbols)
 
 
 @locked_cache
@@ -57,7 +57,7 @@ def _big_array_module() -> engine.Module:
     symbols["ndarray"] = id(np.ndarray)
     symbols["handler"] = id(_handler_capsule())
     symbols["handler.numpy"] = _read_pointer(numpy_api()[_DEFAULT_HANDLER_INDEX])
-    return disk_cache.compile_or_load(
+    return object_cache.compile_or_load(
         cpython_layout.BIG_ARRAY_HELPERS, level=engine.QUICK, symbols=symbols
     )
 

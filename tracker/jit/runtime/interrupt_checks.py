@@ -10,7 +10,7 @@ Invariant: a loop of less than some milliseconds makes no checks.
 from __future__ import annotations
 
 from tracker.ir.graph import Atom, Const
-from tracker.jit.llvm import disk_cache, engine
+from tracker.jit.llvm import engine, object_cache
 from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime import c_symbols
 
@@ -65,7 +65,7 @@ def check_interval(elements: int, is_slow: bool, count: Atom | None) -> int | No
 def _pause_module() -> engine.Module:
     names = ("PyGILState_Ensure", "PyErr_CheckSignals", "PyGILState_Release")
     symbols = {name: c_symbols.address_of(name) for name in names}
-    return disk_cache.compile_or_load(_TEXT, level=engine.QUICK, symbols=symbols)
+    return object_cache.compile_or_load(_TEXT, level=engine.QUICK, symbols=symbols)
 
 
 def symbols() -> dict[str, int]:

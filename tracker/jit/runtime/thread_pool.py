@@ -19,7 +19,7 @@ import os
 from collections.abc import Sequence
 
 from tracker.config import current
-from tracker.jit.llvm import disk_cache, engine
+from tracker.jit.llvm import engine, object_cache
 from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime import c_symbols
 
@@ -259,7 +259,7 @@ def task_text(parameters: Sequence[str], extent: int, part: int) -> str:
 
 @locked_cache
 def _pool_module() -> engine.Module:
-    module = disk_cache.compile_or_load(_POOL, level=engine.QUICK)
+    module = object_cache.compile_or_load(_POOL, level=engine.QUICK)
     c_symbols.call_c(module.address("tk.start"), "q", max(thread_count(), 2))
     return module
 

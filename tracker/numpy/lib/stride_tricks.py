@@ -12,9 +12,9 @@ import numpy as np
 from numpy.lib import stride_tricks as _numpy_module
 
 from tracker.errors import UnsupportedError
-from tracker.ops.indexing.inplace import link_view
 from tracker.ops.indexing.subscripts import with_subscript_set
-from tracker.ops.indexing.views import refuse_write
+from tracker.ops.indexing.view_functions import refuse_write
+from tracker.ops.indexing.views_and_writes import link_view
 from tracker.tape.tracked import Tracked
 
 

@@ -11,7 +11,7 @@ which
 and everything else is NumPy's: its public functions come back to this package by the array
 protocol, where an argument is tracked. A function is written by hand where its copy would be slower
 or would have other derivatives, where NumPy fills plain arrays, and where lists that hold tracked
-values get past the names above. (`scipy/_bridge/rebound.py` does the same with SciPy's code.)
+values get past the names above. (`scipy/_bridge/scipy_source.py` does the same with SciPy's code.)
 """
 
 from __future__ import annotations

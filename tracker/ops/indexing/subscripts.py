@@ -1,9 +1,9 @@
 """Subscripts as ops: `x[key]`, `x[key] = v`, and scatter-add.
 
 Each function splits a subscript (`canonical.py`) and applies the op for it (`getitem.py`);
-`inplace.py` builds NumPy's subscripts and assignment from them. `write_in_place` is `x[key] = v`
-without a copy of x, where nothing else can see the old array: it compares reference counts with
-those of a tracked array that nothing else refers to (`_unshared_counts`).
+`views_and_writes.py` builds NumPy's subscripts and assignment from them. `write_in_place` is
+`x[key] = v` without a copy of x, where nothing else can see the old array: it compares reference
+counts with those of a tracked array that nothing else refers to (`_unshared_counts`).
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ _PYTHON_NUMBERS = (bool, int, float, complex)
 
 
 class RowView:
-    """The row at a place of its base (see `ops/indexing/inplace.py` for views); `is_python`: a
-    Python number."""
+    """The row at a place of its base (see `ops/indexing/views_and_writes.py` for views);
+    `is_python`: a Python number."""
 
     __slots__ = ("at", "base", "is_python")
 

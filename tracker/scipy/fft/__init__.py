@@ -14,7 +14,7 @@ import scipy.fft
 
 from tracker.scipy._bridge.dropin import DROP_INS, drop_in
 from tracker.scipy._bridge.fallback import as_array, scipy_fallback
-from tracker.scipy._bridge.rebound import Rebinding
+from tracker.scipy._bridge.scipy_source import Rebinding
 from tracker.scipy.fft import dct as _dct  # noqa: F401
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import scipy.integrate
 
 from tracker.scipy._bridge.dropin import DROP_INS, drop_in
 from tracker.scipy._bridge.fallback import as_array, scipy_fallback
-from tracker.scipy._bridge.rebound import Rebinding
+from tracker.scipy._bridge.scipy_source import Rebinding
 from tracker.scipy.integrate.initial_value import odeint as odeint
 from tracker.scipy.integrate.initial_value import solve_ivp as solve_ivp
 from tracker.scipy.integrate.nquad import dblquad as dblquad

@@ -3,8 +3,8 @@ Names that are not defined here are SciPy's own.
 
 Spline surfaces are here; cubic splines in `cubic_spline.py`, other piecewise cubics in
 `cubic_hermite.py`, B-splines in `bspline.py`, `interp1d` in `one_dimensional.py`, grids in
-`grid.py`, scattered points in `scattered.py`; `made_objects.py` has drop-ins for what plain code
-has made. At a node, the derivative in the point is that of the interval on its right.
+`grid.py`, scattered points in `scattered.py`; `existing_objects.py` has drop-ins for what plain
+code has made. At a node, the derivative in the point is that of the interval on its right.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import scipy.interpolate
 
 from tracker.scipy._bridge.checks import is_increasing, scipy_raises_unless
 from tracker.scipy._bridge.dropin import DROP_INS
+from tracker.scipy._bridge.existing_objects import constructors
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule, scipy_fallback
-from tracker.scipy._bridge.instances import constructors
-from tracker.scipy._bridge.rebound import Rebinding
-from tracker.scipy.interpolate import made_objects as made_objects
+from tracker.scipy._bridge.scipy_source import Rebinding
+from tracker.scipy.interpolate import existing_objects as existing_objects
 from tracker.scipy.interpolate.bspline import BSpline as BSpline
 from tracker.scipy.interpolate.bspline import (
     InterpolatedUnivariateSpline as InterpolatedUnivariateSpline,

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.interpolate
 
 from tracker.scipy._bridge.checks import are_finite, is_increasing, scipy_raises_unless
+from tracker.scipy._bridge.existing_objects import drop_in_of_result
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
-from tracker.scipy._bridge.instances import drop_in_of_result
 from tracker.scipy.interpolate.cubic_hermite import as_column, restore_axes
 from tracker.scipy.interpolate.point_value import is_one_op, value_at
 

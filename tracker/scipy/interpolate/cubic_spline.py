@@ -10,7 +10,7 @@ import scipy.interpolate
 
 from tracker.scipy import linalg
 from tracker.scipy._bridge.checks import scipy_raises_unless
-from tracker.scipy._bridge.rebound import Rebinding
+from tracker.scipy._bridge.scipy_source import Rebinding
 from tracker.scipy.interpolate.cubic_hermite import PiecewiseCubic
 from tracker.scipy.linalg.factorizations import solve_banded
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import scipy.linalg
 
-from tracker.scipy._bridge.rebound import Rebinding
+from tracker.scipy._bridge.scipy_source import Rebinding
 from tracker.scipy.linalg import matrix_functions  # noqa: F401 (whose functions are used)
 from tracker.scipy.linalg.batching import over_batches
 

@@ -14,7 +14,7 @@ import scipy.ndimage
 
 from tracker.ops.shape.create import buffer
 from tracker.scipy._bridge.fallback import no_derivative_rule
-from tracker.scipy._bridge.rebound import NUMPY, Rebinding
+from tracker.scipy._bridge.scipy_source import NUMPY, Rebinding
 from tracker.tape.tracked import Tracked
 
 _PAD_MODES = ("edge", "wrap", "symmetric", "reflect", "constant", "wrap", "constant")

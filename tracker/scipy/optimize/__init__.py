@@ -33,7 +33,7 @@ from tracker.scipy._bridge.implicit import (
     start_vector,
     with_entries,
 )
-from tracker.scipy._bridge.rebound import Rebinding
+from tracker.scipy._bridge.scipy_source import Rebinding
 from tracker.scipy.optimize.constraints import Constraints, constrained_minimum
 from tracker.scipy.optimize.least_squares import curve_fit as curve_fit
 from tracker.scipy.optimize.least_squares import least_squares as least_squares

@@ -10,7 +10,7 @@ from scipy.signal import _filter_design, _ltisys
 from tracker.numpy import _math
 from tracker.scipy import linalg
 from tracker.scipy._bridge.fallback import is_tracked
-from tracker.scipy._bridge.rebound import Rebinding
+from tracker.scipy._bridge.scipy_source import Rebinding
 from tracker.scipy.linalg.matrix_functions import expm
 from tracker.scipy.signal.lfilter import lfilter
 

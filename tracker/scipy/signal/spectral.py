@@ -9,7 +9,7 @@ import scipy.signal
 
 from tracker.scipy import fft, linalg  # noqa: F401 (whose functions are used)
 from tracker.scipy._bridge.fallback import to_plain
-from tracker.scipy._bridge.rebound import Rebinding
+from tracker.scipy._bridge.scipy_source import Rebinding
 
 
 def _short_time_transform(win: Any, *args: Any, **kwargs: Any) -> Any:

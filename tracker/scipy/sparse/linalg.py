@@ -17,6 +17,7 @@ from tracker.autodiff.custom_rules import custom_gradient
 from tracker.errors import UnsupportedError
 from tracker.ops.declare.rule_helpers import project
 from tracker.scipy._bridge.callback import host_callback
+from tracker.scipy._bridge.existing_objects import made_by_scipy
 from tracker.scipy._bridge.fallback import (
     as_array,
     is_tracked,
@@ -24,7 +25,6 @@ from tracker.scipy._bridge.fallback import (
     no_derivative_rule,
     scipy_fallback,
 )
-from tracker.scipy._bridge.instances import made_by_scipy
 from tracker.scipy._bridge.linear_map import LinearMap
 from tracker.scipy.sparse.construct import CONSTRUCTORS
 from tracker.scipy.sparse.systems import DirectMethod, TrackedFactors, WarnsIfSingular, apply_trans

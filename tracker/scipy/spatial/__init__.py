@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import scipy.spatial
 
 from tracker.scipy._bridge.dropin import DROP_INS
+from tracker.scipy._bridge.existing_objects import constructors
 from tracker.scipy._bridge.fallback import scipy_fallback
-from tracker.scipy._bridge.instances import constructors
-from tracker.scipy._bridge.rebound import Rebinding
+from tracker.scipy._bridge.scipy_source import Rebinding
 from tracker.scipy.spatial import distance as distance
 from tracker.scipy.spatial import transform as transform
 from tracker.scipy.spatial.neighbours import KDTree as KDTree

@@ -20,7 +20,7 @@ from tracker.scipy._bridge.callback import call_scipy
 from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.dropin import DROP_INS, drop_in
 from tracker.scipy._bridge.fallback import as_array, no_derivative_rule, scipy_fallback
-from tracker.scipy._bridge.rebound import Rebinding
+from tracker.scipy._bridge.scipy_source import Rebinding
 from tracker.scipy.linalg.norm import norm as _norm
 from tracker.support.numpy_version import version_of
 

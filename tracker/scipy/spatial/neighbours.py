@@ -9,8 +9,8 @@ import numpy as np
 import scipy.spatial
 
 from tracker.scipy._bridge.callback import call_scipy
+from tracker.scipy._bridge.existing_objects import drop_in_of_result, made_by_scipy
 from tracker.scipy._bridge.fallback import as_array, is_tracked
-from tracker.scipy._bridge.instances import drop_in_of_result, made_by_scipy
 
 
 class _Tree:

@@ -17,8 +17,8 @@ import scipy.spatial.transform
 
 from tracker.autodiff.leaves import plain_data
 from tracker.errors import UnsupportedError
+from tracker.scipy._bridge.existing_objects import made_by_scipy
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule, scipy_fallback
-from tracker.scipy._bridge.instances import made_by_scipy
 
 if TYPE_CHECKING:
     from scipy.spatial.transform import *  # noqa: F403

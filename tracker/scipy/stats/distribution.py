@@ -30,7 +30,7 @@ from tracker.scipy._bridge.fallback import (
     no_derivative_rule,
     refuse_tracked,
 )
-from tracker.scipy._bridge.rebound import Rebinding
+from tracker.scipy._bridge.scipy_source import Rebinding
 from tracker.scipy.stats.formulas import FORMULAS, NAMES
 from tracker.support.pickling import named
 from tracker.tape.observers import is_tracing

@@ -11,8 +11,8 @@ import scipy.stats
 
 from tracker.autodiff.leaves import plain_data
 from tracker.scipy._bridge.checks import scipy_raises_unless
+from tracker.scipy._bridge.existing_objects import made_by_scipy
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
-from tracker.scipy._bridge.instances import made_by_scipy
 from tracker.scipy.linalg import cholesky
 from tracker.scipy.special import logsumexp
 

@@ -17,6 +17,7 @@ from scipy.stats._multivariate import multi_rv_generic
 from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.scipy._bridge.checks import scipy_raises_unless
+from tracker.scipy._bridge.existing_objects import made_by_scipy
 from tracker.scipy._bridge.fallback import (
     USE_DATA_HINT,
     as_array,
@@ -24,8 +25,7 @@ from tracker.scipy._bridge.fallback import (
     no_derivative_rule,
     refuse_tracked,
 )
-from tracker.scipy._bridge.instances import made_by_scipy
-from tracker.scipy._bridge.rebound import Rebinding
+from tracker.scipy._bridge.scipy_source import Rebinding
 from tracker.scipy.stats.distribution import FrozenDistribution, scipy_if_plain
 from tracker.scipy.stats.formulas import LOG_2PI
 from tracker.support.pickling import named

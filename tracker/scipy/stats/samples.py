@@ -17,7 +17,7 @@ from tracker.ops.shape.create import buffer
 from tracker.scipy import special  # noqa: F401 (whose functions are used)
 from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
-from tracker.scipy._bridge.rebound import Rebinding
+from tracker.scipy._bridge.scipy_source import Rebinding
 
 _USUAL = {"nan_policy": "propagate", "keepdims": False, "method": None, "trim": 0}
 

@@ -62,7 +62,7 @@ SIGNAL, TAPS, TABLE = normal(60), normal(8, 10), normal(40, 8)
     ],
 )
 def test_a_loop_that_sums_products_is_a_matrix_product(f, args, monkeypatch):
-    monkeypatch.setattr("tracker.ir.passes.contract._MIN_WORK", 100)
+    monkeypatch.setattr("tracker.ir.passes.contractions._MIN_WORK", 100)
     found = optimised(f, *args)
     assert not loops(found)
     assert found.has_op("matmul")

@@ -14,7 +14,7 @@ from tracker.ir.passes.loops import rematerialize as residuals_file
 from tracker.ir.passes.loops.rematerialize import rematerialize
 from tracker.ir.passes.manager import run
 from tracker.ir.text import parse
-from tracker.jit.pipeline import passes
+from tracker.jit.pipeline import pass_order
 
 N = 50
 RNG = np.random.default_rng(0)
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("eager_to_roll")
 
 def stacks(f, *args):
     """How many arrays a step of each loop leaves for others, carries not counted."""
-    function = passes.optimise(tracker.trace(lambda *a: tracker.gradient(f, *a), *args))
+    function = pass_order.optimise(tracker.trace(lambda *a: tracker.gradient(f, *a), *args))
     return [
         len(eqn.out.type.parts) - eqn.params["carries"]
         for eqn in function.eqns
@@ -78,7 +78,7 @@ def test_number_of_stacks_of_the_forward_loop(f, args, forward):
 
 def test_without_the_pass_more_is_stacked(monkeypatch):
     monkeypatch.setattr(
-        passes, "PASSES", tuple(each for each in passes.PASSES if each is not rematerialize)
+        pass_order, "PASSES", tuple(each for each in pass_order.PASSES if each is not rematerialize)
     )
     assert [stacks(f, V, C)[0] for f in (logistic, neighbours, doubled)] == [3, 3, 3]
 

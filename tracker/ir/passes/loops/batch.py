@@ -2,8 +2,8 @@
 
 That is one loop nest, or one matrix product, instead of many: a convolution that is written as
 loops multiplies a slice by the weights and adds up, at each position, which is a row of a product
-that `contract.py` finds once the loop is gone. Where a loop sums no products, this is done only if
-all that it computes stays in the cache, as the body on one row would.
+that `contractions.py` finds once the loop is gone. Where a loop sums no products, this is done only
+if all that it computes stays in the cache, as the body on one row would.
 
 Invariants: results differ only by the order of the sums that are carried; linear in the equations;
 a loop with an equation that has no rule here, or with more than `_MAX_SIZE` elements in a value,

@@ -8,10 +8,10 @@ import weakref
 from functools import partial
 from typing import Any
 
-from tracker.plain.bindings import Binding, Exchanged, ItemBindings
-from tracker.plain.drop_ins import ORIGINALS, PLAIN_CLASSES, drop_in_for, leads_further
-from tracker.plain.reach import reachable
-from tracker.plain.user_code import NAMESPACES, Packages
+from tracker.rebinding.bindings import Binding, Exchanged, ItemBindings
+from tracker.rebinding.drop_in_lookup import ORIGINALS, PLAIN_CLASSES, drop_in_for, leads_further
+from tracker.rebinding.reachable_objects import reachable
+from tracker.rebinding.user_code import NAMESPACES, Packages
 
 _MAX_NAMES = 32  # exchanged whether they are used or not: `from numpy import *` gives hundreds
 _IMPORT_NAME = opcode.opmap["IMPORT_NAME"]

@@ -3,7 +3,7 @@
 A process that runs a known function need neither plan it nor write its text. A file is named by a
 hash of the trace, its calling layout, and everything else that the text depends on: this package's
 source files, processor, NumPy, threads, and BLAS where there may be products. The files are in the
-folder of `jit/llvm/disk_cache.py`.
+folder of `jit/llvm/object_cache.py`.
 
 Invariants: a program that refers to objects of this process has no file, nor has one that is to be
 dumped, checked or named for other tools; a file that does not validate counts as missing.
@@ -26,7 +26,7 @@ from tracker.ir.fingerprint import fingerprint
 from tracker.ir.graph import Function
 from tracker.ir.lowering import Contract, Expand, Routine
 from tracker.jit.codegen.artifact import LoweredProgram, deserialize, serialize
-from tracker.jit.llvm import disk_cache, engine
+from tracker.jit.llvm import engine, object_cache
 from tracker.jit.llvm.signals import SIGNALS_DEFERRED
 from tracker.jit.pipeline.program import Program
 from tracker.jit.runtime import allocator, blas, interrupt_checks, thread_pool
@@ -44,7 +44,7 @@ def load_or_lower(program: Program) -> LoweredProgram | None:
         return None
     lowered = program.lowered
     if name is not None and _is_cacheable(program, lowered):
-        disk_cache.put(name, *serialize(lowered))
+        object_cache.put(name, *serialize(lowered))
     return lowered
 
 
@@ -57,14 +57,14 @@ def _is_cacheable(program: Program, lowered: LoweredProgram) -> bool:
 
 
 def _read_program(name: str) -> LoweredProgram | None:
-    return disk_cache.read(name, deserialize)
+    return object_cache.read(name, deserialize)
 
 
 def _file_name(program: Program) -> str | None:
     """The name of a program's file; None if it has none."""
     settings = current()
     is_shown = settings.dump or settings.perf or settings.gdb
-    if disk_cache.directory() is None or settings.check or is_shown:
+    if object_cache.directory() is None or settings.check or is_shown:
         return None
     mark, source = fingerprint(program.traced), _source_fingerprint()
     if mark is None or source is None:

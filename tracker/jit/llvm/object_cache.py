@@ -3,7 +3,7 @@
 `read` and `put` access files of facts (JSON) and bytes in `directory()`: a folder of this cache
 below $TRACKER_CACHE_DIR, else below `tracker` in the user's cache folder; TRACKER_CACHE=0 switches
 them off. `compile_or_load` stores object code, under a hash of the text, the processor and LLVM's
-version; `jit/pipeline/program_cache.py` stores the texts of programs. A file is a header line
+version; `jit/pipeline/lowered_cache.py` stores the texts of programs. A file is a header line
 (facts, and a hash of name, facts and bytes), then the bytes. `_FORMAT_VERSION` is part of the
 folder's name; it changes when functions that texts call by name change their meaning.
 

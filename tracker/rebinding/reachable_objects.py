@@ -12,8 +12,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from tracker.plain.bindings import ACTIVE, AttributeBinding, Binding, Exchanged, ItemBindings
-from tracker.plain.drop_ins import (
+from tracker.rebinding.bindings import ACTIVE, AttributeBinding, Binding, Exchanged, ItemBindings
+from tracker.rebinding.drop_in_lookup import (
     KNOWN,
     ORIGINALS,
     PLAIN_CLASSES,
@@ -21,7 +21,7 @@ from tracker.plain.drop_ins import (
     drop_in_for_tuple,
     leads_further,
 )
-from tracker.plain.user_code import NAMESPACES, Packages, is_user_namespace
+from tracker.rebinding.user_code import NAMESPACES, Packages, is_user_namespace
 from tracker.support.instances import (
     cell_contents,
     instance_dict,

@@ -18,7 +18,7 @@ from tracker.errors import message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.ops.elementwise.unary import from_parts
 from tracker.ops.indexing import subscripts
-from tracker.ops.indexing.inplace import FlatView, link_view, undo_reshape
+from tracker.ops.indexing.views_and_writes import FlatView, link_view, undo_reshape
 from tracker.tape.record import aval_of, shares_memory, value_of, wrap
 from tracker.tape.tracked import Tracked, install_property
 

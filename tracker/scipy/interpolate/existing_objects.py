@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.interpolate
 
+from tracker.scipy._bridge.existing_objects import made_by_scipy
 from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
-from tracker.scipy._bridge.instances import made_by_scipy
 from tracker.scipy.interpolate.bspline import BSpline, splev
 from tracker.scipy.interpolate.cubic_hermite import as_column, interval_index, restore_axes
 from tracker.scipy.interpolate.grid import RegularGridInterpolator

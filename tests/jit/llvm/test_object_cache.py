@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import tracker
-from tracker.jit.llvm import disk_cache, engine
-from tracker.jit.pipeline.program_cache import _read_program
+from tracker.jit.llvm import engine, object_cache
+from tracker.jit.pipeline.lowered_cache import _read_program
 
 TEXT = "define double @f(double %x) {\n  %y = fadd double %x, 1.5\n  ret double %y\n}\n"
 
@@ -25,7 +25,7 @@ def files(folder):
 
 
 def content(name):
-    return disk_cache.read(name, lambda facts, data: (facts, data))
+    return object_cache.read(name, lambda facts, data: (facts, data))
 
 
 def signed(name, facts, data):
@@ -39,7 +39,7 @@ def was_loaded(module):
 
 
 def test_second_time_is_loaded(folder):
-    first, second = disk_cache.compile_or_load(TEXT), disk_cache.compile_or_load(TEXT)
+    first, second = object_cache.compile_or_load(TEXT), object_cache.compile_or_load(TEXT)
     assert not was_loaded(first)
     assert was_loaded(second)
     assert second.object_code == first.object_code
@@ -51,8 +51,8 @@ def test_second_time_is_loaded(folder):
 
 def test_off(folder, monkeypatch):
     monkeypatch.setenv("TRACKER_CACHE", "0")
-    assert disk_cache.directory() is None
-    assert not was_loaded(disk_cache.compile_or_load(TEXT))
+    assert object_cache.directory() is None
+    assert not was_loaded(object_cache.compile_or_load(TEXT))
     assert not files(folder)
 
 
@@ -60,13 +60,13 @@ def test_default_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("TRACKER_CACHE", "1")
     monkeypatch.delenv("TRACKER_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    own = f"tracker-{disk_cache._FORMAT_VERSION}"
-    assert disk_cache.directory() == tmp_path / "tracker" / own
+    own = f"tracker-{object_cache._FORMAT_VERSION}"
+    assert object_cache.directory() == tmp_path / "tracker" / own
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert disk_cache.directory() == tmp_path / ".cache" / "tracker" / own
+    assert object_cache.directory() == tmp_path / ".cache" / "tracker" / own
     monkeypatch.setenv("TRACKER_CACHE_DIR", "~/kept")
-    assert disk_cache.directory() == tmp_path / "kept" / own
+    assert object_cache.directory() == tmp_path / "kept" / own
 
 
 def test_without_a_home_folder_there_is_no_cache(monkeypatch):
@@ -74,7 +74,7 @@ def test_without_a_home_folder_there_is_no_cache(monkeypatch):
     for name in ("TRACKER_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 2**31 - 5)
-    assert disk_cache.directory() is None
+    assert object_cache.directory() is None
 
 
 @pytest.mark.parametrize(
@@ -90,34 +90,34 @@ def test_without_a_home_folder_there_is_no_cache(monkeypatch):
     ],
 )
 def test_damaged_file_is_replaced(folder, damage):
-    disk_cache.compile_or_load(TEXT)
+    object_cache.compile_or_load(TEXT)
     (path,) = files(folder)
     good = path.read_bytes()
     path.write_bytes(damage(good))
-    assert not was_loaded(disk_cache.compile_or_load(TEXT))
+    assert not was_loaded(object_cache.compile_or_load(TEXT))
     assert path.read_bytes() == good
-    assert was_loaded(disk_cache.compile_or_load(TEXT))
+    assert was_loaded(object_cache.compile_or_load(TEXT))
 
 
 def test_a_file_under_another_name_is_replaced(folder):
     other = TEXT.replace("1.5", "2.5")
     kept = {}
     for text in (TEXT, other):
-        module, before = disk_cache.compile_or_load(text), set(kept)
+        module, before = object_cache.compile_or_load(text), set(kept)
         kept.update((file, module.object_code) for file in files(folder) if file not in before)
     (one, code), (another, _) = kept.items()
     one.write_bytes(another.read_bytes())
-    disk_cache._recent.clear()
-    assert disk_cache.compile_or_load(TEXT).object_code == code
-    assert disk_cache.compile_or_load(TEXT).address("f")
+    object_cache._recent.clear()
+    assert object_cache.compile_or_load(TEXT).object_code == code
+    assert object_cache.compile_or_load(TEXT).address("f")
 
 
 def test_facts_are_part_of_the_hash(folder):
-    disk_cache.compile_or_load(TEXT)
+    object_cache.compile_or_load(TEXT)
     (file,) = files(folder)
     file.write_bytes(file.read_bytes().replace(b'["f"]', b'["g"]', 1))
-    disk_cache._recent.clear()
-    assert disk_cache.compile_or_load(TEXT).exports == ("f",)
+    object_cache._recent.clear()
+    assert object_cache.compile_or_load(TEXT).exports == ("f",)
 
 
 def test_object_that_does_not_link_is_compiled_anew(folder):
@@ -125,20 +125,20 @@ def test_object_that_does_not_link_is_compiled_anew(folder):
         "%y = fadd double %x, 1.5", "%y = call double @elsewhere(double %x)"
     )
     here = engine.compile_module(TEXT)
-    module = disk_cache.compile_or_load(needs, symbols={"elsewhere": here.address("f")})
-    again = disk_cache.compile_or_load(needs, symbols={"elsewhere": here.address("f")})
+    module = object_cache.compile_or_load(needs, symbols={"elsewhere": here.address("f")})
+    again = object_cache.compile_or_load(needs, symbols={"elsewhere": here.address("f")})
     assert was_loaded(again)
     assert not was_loaded(module)
     with pytest.raises(tracker.CompileError):
-        disk_cache.compile_or_load(needs, symbols={})
+        object_cache.compile_or_load(needs, symbols={})
 
 
 def test_another_processor_or_version_has_files_of_its_own(folder, monkeypatch):
-    disk_cache.compile_or_load(TEXT)
+    object_cache.compile_or_load(TEXT)
     monkeypatch.setattr(engine, "host_description", lambda: "another machine")
-    assert not was_loaded(disk_cache.compile_or_load(TEXT))
-    monkeypatch.setattr(disk_cache, "_FORMAT_VERSION", 99)
-    assert not was_loaded(disk_cache.compile_or_load(TEXT))
+    assert not was_loaded(object_cache.compile_or_load(TEXT))
+    monkeypatch.setattr(object_cache, "_FORMAT_VERSION", 99)
+    assert not was_loaded(object_cache.compile_or_load(TEXT))
     assert len(files(folder.parent)) == 3
 
 
@@ -146,30 +146,30 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("TRACKER_CACHE", "1")
     monkeypatch.setenv("TRACKER_CACHE_DIR", str(tmp_path / "file"))
-    assert not was_loaded(disk_cache.compile_or_load(TEXT))
+    assert not was_loaded(object_cache.compile_or_load(TEXT))
     assert (tmp_path / "file").read_text() == "in the way"
 
 
 def test_oldest_files_go_first(folder, monkeypatch):
     texts = [TEXT.replace("1.5", f"{k}.5") for k in range(6)]
     for age, text in enumerate(texts[:5]):
-        disk_cache.compile_or_load(text)
+        object_cache.compile_or_load(text)
         newest = max(files(folder), key=lambda path: path.stat().st_mtime)
         os.utime(newest, (1000 + age, 1000 + age))
     size = files(folder)[0].stat().st_size
-    monkeypatch.setattr(disk_cache, "_MAX_TOTAL_BYTES", 3 * size)
-    disk_cache._prune(folder)
-    assert [was_loaded(disk_cache.compile_or_load(text)) for text in texts[2:5]] == [True] * 3
-    assert not was_loaded(disk_cache.compile_or_load(texts[0]))
+    monkeypatch.setattr(object_cache, "_MAX_TOTAL_BYTES", 3 * size)
+    object_cache._prune(folder)
+    assert [was_loaded(object_cache.compile_or_load(text)) for text in texts[2:5]] == [True] * 3
+    assert not was_loaded(object_cache.compile_or_load(texts[0]))
 
 
 def test_only_files_of_the_cache_are_removed(tmp_path, monkeypatch):
     """The configured folder may hold other files, and so may the one below it."""
     monkeypatch.setenv("TRACKER_CACHE", "1")
     monkeypatch.setenv("TRACKER_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(disk_cache, "_MAX_TOTAL_BYTES", 1000)
-    disk_cache.put("0.o", {}, bytes(900))
-    folder = disk_cache.directory()
+    monkeypatch.setattr(object_cache, "_MAX_TOTAL_BYTES", 1000)
+    object_cache.put("0.o", {}, bytes(900))
+    folder = object_cache.directory()
     users = [tmp_path / "thesis.o", tmp_path / "thesis.dat", folder / "thesis.dat"]
     for path in users:
         path.write_bytes(bytes(2000))
@@ -177,7 +177,7 @@ def test_only_files_of_the_cache_are_removed(tmp_path, monkeypatch):
     (folder / "x.o").mkdir()
     (folder / "y.o").symlink_to(users[0])
     for k in range(1, 20):
-        disk_cache.put(f"{k}.o", {}, bytes(900))
+        object_cache.put(f"{k}.o", {}, bytes(900))
     assert all(path.exists() for path in users)
     assert (folder / "x.o").is_dir() and (folder / "y.o").is_symlink()
     assert content("19.o") == ({}, bytes(900)) and content("0.o") is None
@@ -186,7 +186,7 @@ def test_only_files_of_the_cache_are_removed(tmp_path, monkeypatch):
 def test_the_bound_holds_for_many_processes_together(folder):
     """No process alone writes enough to prune."""
     program = (
-        "import sys; from tracker.jit.llvm import disk_cache as cache\n"
+        "import sys; from tracker.jit.llvm import object_cache as cache\n"
         "cache._MAX_TOTAL_BYTES = 400_000\n"
         "for k in range(4): cache.put(f'{sys.argv[1]}.{k}.o', {}, bytes(30_000))\n"
     )
@@ -197,14 +197,14 @@ def test_the_bound_holds_for_many_processes_together(folder):
 
 
 def test_stale_partial_files_are_removed(folder, monkeypatch):
-    disk_cache.put("a.o", {}, b"")
+    object_cache.put("a.o", {}, b"")
     old, new = folder / "b.o.x.part", folder / "c.o.y.part"
     for path in (old, new):
         path.write_bytes(b"{")
-    hours_ago = time.time() - 2 * disk_cache._STALE_SECONDS
+    hours_ago = time.time() - 2 * object_cache._STALE_SECONDS
     os.utime(old, (hours_ago, hours_ago))
-    monkeypatch.setattr(disk_cache, "_MAX_TOTAL_BYTES", 0)
-    disk_cache.put("d.o", {}, b"")
+    monkeypatch.setattr(object_cache, "_MAX_TOTAL_BYTES", 0)
+    object_cache.put("d.o", {}, b"")
     assert not old.exists() and new.exists()
 
 
@@ -250,21 +250,21 @@ IN_THE_WAY = {
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without pipes that have names")
 @pytest.mark.parametrize("put_there", IN_THE_WAY.values(), ids=IN_THE_WAY)
 def test_invalid_files_are_ignored(folder, put_there):
-    disk_cache.put("x.program", {}, b"")
+    object_cache.put("x.program", {}, b"")
     for name in ("a.program", "b.o"):
         put_there(folder / name)
     assert _read_program("a.program") is None
-    assert disk_cache.read("b.o", lambda facts, data: tuple(facts["exports"])) is None
+    assert object_cache.read("b.o", lambda facts, data: tuple(facts["exports"])) is None
 
 
 @pytest.mark.parametrize("facts", [{}, {"exports": 1}, {"exports": [1]}, {"exports": ["g"]}])
 @pytest.mark.parametrize("data", [b"", b"no object code", None])
 def test_an_invalid_object_file_is_replaced(folder, facts, data):
-    code = disk_cache.compile_or_load(TEXT).object_code
+    code = object_cache.compile_or_load(TEXT).object_code
     (path,) = files(folder)
     path.write_bytes(signed(path.name, facts, code if data is None else data))
-    assert disk_cache.compile_or_load(TEXT).address("f")
-    assert was_loaded(disk_cache.compile_or_load(TEXT))
+    assert object_cache.compile_or_load(TEXT).address("f")
+    assert was_loaded(object_cache.compile_or_load(TEXT))
 
 
 def open_to_others(folder):
@@ -288,15 +288,15 @@ def of_another_user(folder):
 
 def test_code_of_a_higher_level_serves(folder):
     """Quick code is not compiled where optimised code exists, in memory or on disk."""
-    optimised = disk_cache.compile_or_load(TEXT).object_code
-    quick = disk_cache.compile_or_load(TEXT, level=engine.QUICK)
+    optimised = object_cache.compile_or_load(TEXT).object_code
+    quick = object_cache.compile_or_load(TEXT, level=engine.QUICK)
     assert was_loaded(quick) and quick.object_code == optimised
     assert len(files(folder)) == 1
 
 
 def test_quick_code_does_not_serve_where_optimised_code_is_wanted(folder):
-    disk_cache.compile_or_load(TEXT, level=engine.QUICK)
-    assert not was_loaded(disk_cache.compile_or_load(TEXT))
+    object_cache.compile_or_load(TEXT, level=engine.QUICK)
+    assert not was_loaded(object_cache.compile_or_load(TEXT))
     assert len(files(folder)) == 2
 
 
@@ -304,22 +304,22 @@ def test_quick_code_does_not_serve_where_optimised_code_is_wanted(folder):
 @pytest.mark.parametrize("make", [open_to_others, a_link_elsewhere, of_another_user])
 def test_a_folder_that_others_can_write_is_not_used(folder, make):
     make(folder)
-    (folder / disk_cache._file_name(TEXT, engine.OPTIMISED)).write_bytes(b"planted")
+    (folder / object_cache._file_name(TEXT, engine.OPTIMISED)).write_bytes(b"planted")
     before = files(folder)
     with pytest.warns(
         RuntimeWarning, match="Set TRACKER_CACHE_DIR to a folder of your own"
     ) as told:
-        assert not was_loaded(disk_cache.compile_or_load(TEXT))
-    assert not was_loaded(disk_cache.compile_or_load(TEXT))
+        assert not was_loaded(object_cache.compile_or_load(TEXT))
+    assert not was_loaded(object_cache.compile_or_load(TEXT))
     assert len(told) == 1 and str(folder) in str(told[0].message)
     assert files(folder) == before and before[0].read_bytes() == b"planted"
-    disk_cache._warned_of.clear()
+    object_cache._warned_of.clear()
 
 
 def test_files_are_private(folder):
     old = os.umask(0)
     try:
-        disk_cache.put("a.o", {}, b"")
+        object_cache.put("a.o", {}, b"")
     finally:
         os.umask(old)
     assert content("a.o") == ({}, b"")
@@ -328,7 +328,7 @@ def test_files_are_private(folder):
 
 def test_many_threads_write_at_once(folder):
     with ThreadPoolExecutor(8) as pool:
-        modules = list(pool.map(lambda _: disk_cache.compile_or_load(TEXT), range(16)))
+        modules = list(pool.map(lambda _: object_cache.compile_or_load(TEXT), range(16)))
     assert len({module.object_code for module in modules}) == 1
     assert [path.suffix for path in files(folder)] == [".o"]
 

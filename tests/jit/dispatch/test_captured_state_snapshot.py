@@ -7,7 +7,7 @@ import pytest
 
 import tracker as tr
 from tracker import UnsupportedError, gradient, jit, pullback, pushforward
-from tracker.jit.dispatch import saved_state
+from tracker.jit.dispatch import captured_state_snapshot
 
 X = np.array([0.5, -1.0, 2.0])
 
@@ -88,7 +88,7 @@ def test_nothing_is_put_back_where_nothing_has_changed(monkeypatch):
     s = _state()
     _, back = pullback(jit(_model(s)), X)
     wanted = back(np.ones(3))
-    monkeypatch.setattr(saved_state, "_SavedStateSwap", None)
+    monkeypatch.setattr(captured_state_snapshot, "_SavedStateSwap", None)
     np.testing.assert_array_equal(back(np.ones(3)), wanted)
     s.k = 7.0
     with pytest.raises(TypeError, match="not callable"):

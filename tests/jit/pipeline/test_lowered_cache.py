@@ -11,7 +11,7 @@ from tables import functions_of
 import tracker
 from tracker.control import scan
 from tracker.jit.llvm import engine
-from tracker.jit.pipeline import program_cache
+from tracker.jit.pipeline import lowered_cache
 from tracker.jit.runtime import blas
 from tracker.jit.runtime.compile_queue import drain
 
@@ -23,13 +23,13 @@ W = np.linspace(-1.0, 1.0, 8).reshape(4, 2)
 def made(monkeypatch):
     """What programs were lowered by the compiler, and not found."""
     programs = []
-    real = program_cache.Program.lowered.fget
+    real = lowered_cache.Program.lowered.fget
 
     def lowered(program):
         programs.append(program)
         return real(program)
 
-    monkeypatch.setattr(program_cache.Program, "lowered", property(lowered))
+    monkeypatch.setattr(lowered_cache.Program, "lowered", property(lowered))
     return programs
 
 
@@ -110,7 +110,7 @@ def test_different_programs_are_lowered(folder, made, monkeypatch):
         run(fast, *args)
         assert len(made) == count
     changes = [
-        (program_cache, "_source_fingerprint", lambda: "other files"),
+        (lowered_cache, "_source_fingerprint", lambda: "other files"),
         (engine, "host_description", lambda: "another machine"),
         (np, "__version__", "99"),
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tracker.config import current, dump
 from tracker.ir.graph import Function
 from tracker.ir.passes import cleanup, loop_limits, manager
-from tracker.ir.passes.contract import contract_products
+from tracker.ir.passes.contractions import contract_products
 from tracker.ir.passes.dead_stores import eliminate_dead_stores
 from tracker.ir.passes.expand import EXPANDED, expand
 from tracker.ir.passes.linalg_dtypes import legalize_linalg_dtypes
@@ -16,8 +16,8 @@ from tracker.ir.passes.loops.added_zeros import hoist_added_zeros
 from tracker.ir.passes.loops.batch import batch_loops
 from tracker.ir.passes.loops.prune_results import prune_loop_results
 from tracker.ir.passes.loops.rematerialize import rematerialize
-from tracker.ir.passes.matmul import rewrite_products
 from tracker.ir.passes.matmul_layout import sink_transposes
+from tracker.ir.passes.matmul_rewrites import rewrite_products
 from tracker.ir.passes.scatter import rewrite_scatters
 from tracker.ir.passes.simplify import simplify, simplify_writers
 from tracker.ir.verify import verify

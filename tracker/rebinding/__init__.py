@@ -5,11 +5,11 @@ While a function is differentiated or traced, `np` in the user's modules holds `
 (`call_exchanged`). NumPy, SciPy and all other packages are left as they are: only names in
 namespaces of user code change (`user_code.py`).
 
-`drop_ins.py`        the drop-in for an object
+`drop_in_lookup.py`        the drop-in for an object
 `bindings.py`        the names, cells and items by which user code has an object of NumPy's
-`reach.py`           the functions, classes and bindings that objects lead to
+`reachable_objects.py`           the functions, classes and bindings that objects lead to
 `namespaces.py`      the globals of user code
-`exchange.py`        the plan of a call, the exchange around it, and imports meanwhile
+`rebind_call.py`        the plan of a call, the exchange around it, and imports meanwhile
 `numba_compile.py`   numba, which compiles what it finds in the same namespaces
 
 Drop-ins act like NumPy in threads that differentiate and trace nothing. What drop-in an object has
@@ -19,8 +19,8 @@ Invariants: nothing is exchanged while no derivative or trace runs in any thread
 original back unless somebody else has written there.
 """
 
-from tracker.plain.drop_ins import original_of, set_drop_ins
-from tracker.plain.exchange import call_exchanged, exchange_suspended, prepare_exchange
+from tracker.rebinding.drop_in_lookup import original_of, set_drop_ins
+from tracker.rebinding.rebind_call import call_exchanged, exchange_suspended, prepare_exchange
 
 __all__ = [
     "call_exchanged",

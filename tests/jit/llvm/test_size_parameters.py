@@ -7,8 +7,8 @@ import pytest
 from compiled import agree
 
 import tracker
-from tracker.jit.llvm import disk_cache, engine
-from tracker.jit.llvm.relocatable_sizes import lift_sizes, sizes_as_parameter
+from tracker.jit.llvm import engine, object_cache
+from tracker.jit.llvm.size_parameters import lift_sizes, sizes_as_parameter
 
 RNG = np.random.default_rng(0)
 
@@ -54,7 +54,7 @@ def compiled(monkeypatch):
         return original(text, **options)
 
     monkeypatch.setattr(engine, "compile_module", noted)
-    monkeypatch.setattr(disk_cache, "_recent", {})
+    monkeypatch.setattr(object_cache, "_recent", {})
     monkeypatch.setenv("TRACKER_CACHE", "0")
     return texts
 

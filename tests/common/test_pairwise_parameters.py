@@ -1,4 +1,4 @@
-"""What `pairwise.py` keeps of a product."""
+"""What `pairwise_parameters.py` keeps of a product."""
 
 import itertools
 

@@ -2,7 +2,7 @@
 
 `object_units` is the start. A plan reads a frame; its C function stores arguments and held arrays
 there. A function of several sizes is traced and planned for each: plans that differ in numbers only
-(`jit/llvm/relocatable_sizes.py`) share code, and a table of these numbers is passed to it.
+(`jit/llvm/size_parameters.py`) share code, and a table of these numbers is passed to it.
 
 Invariants: a C function returns 0, 1 where a guard or routine of the plan fails, or 2 for other
 sizes. LAPACK is called with the integers and names of the library that will be linked.
@@ -18,7 +18,7 @@ from typing import Any
 from tracker.ir.types import Type
 from tracker.jit.kernels import portable_blas
 from tracker.jit.lapack.routines import routine_texts
-from tracker.jit.llvm.relocatable_sizes import sizes_as_parameter
+from tracker.jit.llvm.size_parameters import sizes_as_parameter
 from tracker.jit.runtime import blas
 from tracker.jit.scalar.values import memory_type
 from tracker.support.structs import record

@@ -14,7 +14,7 @@ import pytest
 from concurrently import at_once
 
 import tracker
-from tracker.plain import exchange
+from tracker.rebinding import rebind_call
 
 USER = """
 import numpy as np
@@ -68,12 +68,12 @@ def test_after_an_exception(user):
         tracker.gradient(user.fails, 2.0)
     assert raised.value.args[0].__name__ == "tracker.numpy"
     assert is_restored(user)
-    assert not exchange.ACTIVE
+    assert not rebind_call.ACTIVE
 
 
 def test_after_an_interrupt_anywhere(user):
     """An exception at any line of the exchange, as a signal handler raises it."""
-    folder = os.path.dirname(exchange.__file__)
+    folder = os.path.dirname(rebind_call.__file__)
     lines, wanted = 0, 0
 
     def trace(frame, event, _):
@@ -89,7 +89,7 @@ def test_after_an_interrupt_anywhere(user):
         lines, wanted = 0, wanted + 1
         sys.settrace(trace)
         try:
-            assert exchange.call_exchanged(user.f, (2.0,)) == 8.0
+            assert rebind_call.call_exchanged(user.f, (2.0,)) == 8.0
         except KeyboardInterrupt:
             pass
         finally:

@@ -21,18 +21,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from tracker.config import current
-from tracker.plain.bindings import ACTIVE, AttributeBinding, Binding
-from tracker.plain.drop_ins import (
+from tracker.rebinding.bindings import ACTIVE, AttributeBinding, Binding
+from tracker.rebinding.drop_in_lookup import (
     PLAIN_CLASSES,
     drop_in_for,
     follow_changes,
     giving_plain_array,
     leads_further,
 )
-from tracker.plain.namespaces import Namespace, namespace_of
-from tracker.plain.numba_compile import watch_numba
-from tracker.plain.reach import reachable
-from tracker.plain.user_code import NAMESPACES, Packages, is_user_namespace
+from tracker.rebinding.namespaces import Namespace, namespace_of
+from tracker.rebinding.numba_compile import watch_numba
+from tracker.rebinding.reachable_objects import reachable
+from tracker.rebinding.user_code import NAMESPACES, Packages, is_user_namespace
 from tracker.support.forks import register_at_fork
 from tracker.tape.observers import ObserversSuspended
 
