@@ -1,5 +1,7 @@
 """Lists, tuples and numbers beside tracked values, tracked keywords, and what NumPy refuses."""
 
+from typing import Any, NamedTuple
+
 import numpy
 import pytest
 
@@ -156,3 +158,34 @@ def test_tracked_keywords_that_numpys_protocol_ignores(name):
     assert gradcheck(f, 3.2)
     assert gradcheck(jit(f), 3.2)
     assert isinstance(UNSEEN[name](param(3.2)), Tracked)
+
+
+# Sequences of other classes ----------------------------------------------------------------------
+
+
+class State(NamedTuple):
+    position: Any
+    speed: Any
+
+
+class Path(list):
+    """A list with methods of its own."""
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(np.array(State(x, 2.0)) ** 2),
+        lambda x: np.sum(np.asarray(State(x, x * 2.0)) ** 2),
+        lambda x: np.sum(np.array([State(x, 1.0), State(2.0, x)]) ** 2),
+        lambda x: np.dot(State(x, 2.0), np.array([1.0, 3.0])),
+        lambda x: np.sum(np.array([1.0, 2.0]) * State(x, 2.0)),
+        lambda x: np.sum(np.array(Path([x, 2.0]))),
+        lambda x: np.sum(np.stack(State(x, 2.0))),
+        lambda x: np.linalg.norm(State(x, 2.0)),
+    ],
+)
+def test_named_tuples_and_classes_of_lists(f):
+    (slope,) = gradient(f, 0.7)
+    assert slope == pytest.approx((f(0.7 + 1e-6) - f(0.7 - 1e-6)) / 2e-6, rel=1e-7)
+    assert gradient(jit(f), 0.7) == (slope,)

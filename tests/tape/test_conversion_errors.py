@@ -41,7 +41,7 @@ def line(text, **names):
 
 
 SCALAR = "a tracked value of shape (), dtype float64"
-ZEROS = "Make the array with np.zeros_like(t) or np.zeros(n, like=t)"
+ZEROS = "Make the array with np.zeros_like(t), np.zeros(n, like=t), or np.array(a)"
 DATA = "Use tracker.data(t) where no gradient is wanted"
 ITSELF = "Use t itself, or tracker.data(t) where no gradient is wanted"
 

@@ -78,7 +78,7 @@ def accepting_lists(function: Function) -> Function:
         # a conversion would abort a trace, and lose integers
         if not of_sequences and has_active_transform():
             for x in args:
-                if (type(x) is tuple or type(x) is list) and not _PYTHON.issuperset(map(type, x)):
+                if isinstance(x, (list, tuple)) and not _PYTHON.issuperset(map(type, x)):
                     args = tuple(map(join_tracked_list, args))
                     break
             if kwargs:  # (axes are integers, not numbers)

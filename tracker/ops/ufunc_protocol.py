@@ -37,7 +37,7 @@ _PYTHON_NUMBERS = (float, int, complex, bool)
 
 def apply_ufunc(op: Op, operands: tuple[Any, ...]) -> Any:
     """Apply a ufunc's op; Python numbers become NumPy's first, as in NumPy."""
-    operands = tuple(as_array(x) if type(x) in (list, tuple) else x for x in operands)
+    operands = tuple(as_array(x) if isinstance(x, (list, tuple)) else x for x in operands)
     if all(isinstance(aval_of(x), _PYTHON_NUMBERS) for x in operands):
         operands = tuple(np.astype(x, np.result_type(aval_of(x))) for x in map(as_array, operands))
     return apply(op, operands)

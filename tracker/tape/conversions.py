@@ -215,7 +215,7 @@ def _guarded_conversion(
     return answer
 
 
-STORE_HINT = "Make the array with np.zeros_like(t) or np.zeros(n, like=t)"
+STORE_HINT = "Make the array with np.zeros_like(t), np.zeros(n, like=t), or np.array(a)"
 _PLAIN = "Use tracker.data(t) where no gradient is wanted"
 _NUMBER_HINT = "Use t itself, or tracker.data(t) where no gradient is wanted"
 _LABELS_HINT = (

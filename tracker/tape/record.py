@@ -310,9 +310,9 @@ _KNOWN = (np.ndarray, np.generic, *_NUMBERS, list, tuple, str, bytes)
 
 def holds_tracked(x: Any) -> bool:
     """Whether `x` is tracked, or a list or tuple with a tracked value in it."""
-    if type(x) in (list, tuple):
+    if isinstance(x, (list, tuple)):
         return any(
-            type(e) is _Tracked or (type(e) in (list, tuple) and holds_tracked(e)) for e in x
+            type(e) is _Tracked or (isinstance(e, (list, tuple)) and holds_tracked(e)) for e in x
         )
     return type(x) is _Tracked
 

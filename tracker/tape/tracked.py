@@ -348,7 +348,7 @@ class Tracked(metaclass=_TransparentMeta):
                 raise
             return plain
         except ConversionError:  # lists with tracked values in them
-            lists = [type(x) in (list, tuple) for x in inputs]
+            lists = [isinstance(x, (list, tuple)) for x in inputs]
             if not any(lists):
                 raise
             pairs = zip(inputs, lists, strict=True)

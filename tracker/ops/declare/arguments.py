@@ -23,7 +23,7 @@ def as_array(x: Any) -> Any:
     if hasattr(x, "dtype"):
         numbers = array_of_labelled(x)
         return x if numbers is None else numbers
-    if type(x) in (list, tuple) and holds_tracked(x):
+    if isinstance(x, (list, tuple)) and holds_tracked(x):
         return np.stack([as_array(e) for e in x])
     try:
         return np.asarray(x)

@@ -143,7 +143,7 @@ def _refused_operand(x: Any, number: Any, error: Exception) -> Any:
     """The array in place of an operand that `error` refused; called while handling it."""
     if isinstance(error, UnsupportedError):
         return refused_as_array(x, number)
-    if type(x) not in (list, tuple):
+    if not isinstance(x, (list, tuple)):
         raise
     return as_array(x)
 

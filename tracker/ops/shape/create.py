@@ -262,7 +262,7 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, *rest: Any, **kwargs: 
 
 def join_tracked_list(x: Any) -> Any:
     """A list that holds tracked values as one tracked array; anything else unchanged."""
-    return as_tracked_array(x) if type(x) in (list, tuple) and holds_tracked(x) else x
+    return as_tracked_array(x) if isinstance(x, (list, tuple)) and holds_tracked(x) else x
 
 
 def as_tracked_array(a: Any, dtype: Any = None) -> Any:
