@@ -106,7 +106,7 @@ def check(found, f):
     assert steps == sorted(steps, key=lambda row: -row.seconds)
     text, first = inspect.getsourcelines(f)
     for row in steps:
-        assert row.lines, row
+        assert row.lines or row.kernel.endswith(": copies"), row  # arguments have no line
         for where, source in zip(row.lines, row.source, strict=True):
             path, _, number = where.rpartition(":")
             if path == inspect.getsourcefile(f) and 0 <= int(number) - first < len(text):
@@ -129,7 +129,7 @@ def test_derivatives_are_profiled(f):
     both = value_and_grad(jit(f if f is not kernels else lambda x: np.sum(kernels(x))))
     found = check(both.profile(X), f)
     assert found.name.startswith("value_and_grad of ")
-    assert any(f.__name__ == "kernels" or "test_profile.py" in r.lines[0] for r in found.rows[:-1])
+    assert any(f.__name__ == "kernels" or "test_profile.py" in str(r.lines) for r in found.rows[:-1])
 
 
 def test_numpy_between_native_parts_has_rows():
