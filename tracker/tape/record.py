@@ -209,12 +209,17 @@ def _apply_observed(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -
     tracer = current_tracer()
     scheduler = None if tracer is None else tracer.active_scheduler()
     value, used = None, params
-    if tracer is not None and scheduler is not None:
-        value = scheduler.defer(op, operands, params, tracer.snapshot_operand)
-        if value is None and not thread_state.derivative_leaves:
-            used = scheduler.without_saved(op, params)
-    if value is None:
-        value = Value(_evaluate(op, operands, used, tracer), op, operands, params)
+    try:
+        if tracer is not None and scheduler is not None:
+            value = scheduler.defer(op, operands, params, tracer.snapshot_operand)
+            if value is None and not thread_state.derivative_leaves:
+                used = scheduler.without_saved(op, params)
+        if value is None:
+            value = Value(_evaluate(op, operands, used, tracer), op, operands, params)
+    except Exception:
+        if tracer is not None:  # shapes that do not fit may fit where a mask selects other numbers
+            tracer.guards.reads_extents |= bool(tracer.guards.mask_counts)
+        raise
         if used is not params and tracer is not None and scheduler is not None:
             scheduler.defer_saved(value, tracer.snapshot_operand)
     notify_observers(value)

@@ -171,6 +171,14 @@ def joined(x):
     return np.sum(np.concatenate([x[x > 0], [1.0]]) ** 2)
 
 
+def fitting(x):
+    """Shapes that do not fit in the first calls may fit in another."""
+    try:
+        return np.sum(x[x > 0] * x[x < 0])
+    except ValueError:
+        return np.sum(x[x > 0]) * 2.0
+
+
 def returned(x):
     return np.sum(x[x > 0]), x[x > 0]
 
@@ -182,13 +190,21 @@ def paired(x):
 
 
 BOUND = [by_len, by_size, by_shape, by_numpys_size, by_a_longer_array, by_bytes, by_count]
-BOUND += [sorted_, joined, paired]
+BOUND += [sorted_, joined, paired, fitting]
 
 
 @pytest.mark.parametrize("f", BOUND)
 def test_code_that_knows_the_count_is_traced_for_each(f):
     fast = checked(f)
     assert f"{f.__name__}: 1 trace(s)" not in str(fast.explain(next(samples())))
+
+
+def test_shapes_that_fit_in_a_later_call():
+    fast = checked(fitting)
+    x = np.random.default_rng(3).normal(size=N)
+    order = np.argsort(x)
+    x[order[: N // 2]], x[order[N // 2 :]] = -np.abs(x[: N // 2]), np.abs(x[N // 2 :])
+    same_as_plain(fast, fitting, x)
 
 
 def test_selections_that_are_results_have_their_shapes():
