@@ -2,9 +2,9 @@
 
 import itertools
 
-import pairwise
+import pairwise_parameters
 import pytest
-from pairwise import combinations, covering, crossed, pairs
+from pairwise_parameters import combinations, covering, crossed, pairs
 
 SIZES = [(9, 5, 4), (34, 2, 4), (2, 4, 5, 2), (3, 3), (2, 2, 2, 2, 2), (1, 4, 1)]
 
@@ -28,7 +28,7 @@ def test_pairs_that_occur_only_with_some_values_are_kept_with_these():
 
 @pytest.mark.parametrize("deep", [False, True])
 def test_a_test_gets_values_under_the_names_of_the_columns(deep, monkeypatch):
-    monkeypatch.setattr(pairwise, "DEEP", deep)
+    monkeypatch.setattr(pairwise_parameters, "DEEP", deep)
 
     @crossed(
         name={"a": 0, "b": 1},

@@ -10,7 +10,7 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from pairwise import DEEP as ALL
+from pairwise_parameters import DEEP as ALL
 from tails import EXCUSED, ROWS
 
 from tracker import gradient, jit

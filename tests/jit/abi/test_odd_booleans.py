@@ -2,7 +2,7 @@
 
 import numpy as np
 from equality import assert_same
-from pairwise import crossed
+from pairwise_parameters import crossed
 
 import tracker as tr
 from tracker import gradient, jit

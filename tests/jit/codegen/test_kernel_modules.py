@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from pairwise import crossed
+from pairwise_parameters import crossed
 
 import tracker
 from tracker.jit.codegen import lower

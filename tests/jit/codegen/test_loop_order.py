@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from compiled import agree
-from pairwise import crossed
+from pairwise_parameters import crossed
 
 import tracker
 from tracker.jit.codegen.loop_order import best_order

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from compiled import assert_native
 from equality import assert_same
-from pairwise import DEEP
+from pairwise_parameters import DEEP
 
 from tracker import jit, pullback
 from tracker.tape.record import apply

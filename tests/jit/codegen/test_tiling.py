@@ -5,7 +5,7 @@ import importlib
 import numpy as np
 import pytest
 from compiled import agree
-from pairwise import crossed
+from pairwise_parameters import crossed
 
 import tracker
 from tracker.jit.codegen.loop_order import TILE, can_tile, should_tile

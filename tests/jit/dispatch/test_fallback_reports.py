@@ -75,8 +75,8 @@ def test_derivatives_are_counted():
 
 def test_the_warning_says_how_to_make_it_an_error_and_explain_says_it_again():
     for f, why, args in (
-        (reads_the_clock, r"time.*test_what_runs\.py:\d+", (1.0,)),
-        (branches, r"16 traces already.*test_what_runs\.py:\d+", (100.0,)),
+        (reads_the_clock, r"time.*test_fallback_reports\.py:\d+", (1.0,)),
+        (branches, r"16 traces already.*test_fallback_reports\.py:\d+", (100.0,)),
     ):
         fast = jit(f)
         with pytest.warns(RuntimeWarning, match=r"jit\(strict=True\) makes this an error") as told:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from compiled import agree, assert_native
-from pairwise import crossed
+from pairwise_parameters import crossed
 
 from tracker import gradient, jit
 from tracker.jit.pipeline import partition

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from compiled import agree
-from pairwise import crossed
+from pairwise_parameters import crossed
 
 from tracker import gradient, jit
 

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from pairwise import crossed
+from pairwise_parameters import crossed
 
 import tracker
 from tracker import gradient, jit

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from compiled import agree, assert_native
-from pairwise import crossed
+from pairwise_parameters import crossed
 from test_integers import exactly, numbers
 
 from tracker import gradient, jit

@@ -5,7 +5,7 @@ import pytest
 from compiled import agree
 from hypothesis import given
 from hypothesis import strategies as st
-from pairwise import crossed
+from pairwise_parameters import crossed
 
 import tracker
 from tracker import gradient, jit

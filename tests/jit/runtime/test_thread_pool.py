@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import fresh_python
 import numpy as np
 import pytest
-from pairwise import crossed
+from pairwise_parameters import crossed
 
 import tracker
 from tracker.jit.runtime import thread_pool

@@ -5,7 +5,7 @@ import operator
 import numpy as np
 import pytest
 from compiled import agree, quiet
-from pairwise import crossed
+from pairwise_parameters import crossed
 
 from tracker import fori_loop, gradient, jit
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from compiled import agree, assert_native, quiet
 from equality import assert_same
-from pairwise import crossed
+from pairwise_parameters import crossed
 
 from tracker import gradient, jit
 

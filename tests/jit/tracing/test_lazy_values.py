@@ -9,7 +9,7 @@ from counting import peak_bytes
 from hypothesis import given
 from jit_programs import check_calls, programs
 from lazy_arrays import ARRAY, LATER, N, arrays, everything, peak, rosenbrock, tanh_exp
-from pairwise import crossed
+from pairwise_parameters import crossed
 
 import tracker
 from tracker import gradient, jit

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pairwise import crossed
+from pairwise_parameters import crossed
 from vmath_exact import NUMPY_NAMES, base, error, exact
 
 from tracker.jit import vmath

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from op_rows import x
-from pairwise import crossed
+from pairwise_parameters import crossed
 
 import tracker
 from tracker import gradient

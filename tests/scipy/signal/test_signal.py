@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.signal
-from pairwise import crossed
+from pairwise_parameters import crossed
 from scipy_cases import against_scipy, check_program
 from tables import refused
 
