@@ -4,6 +4,7 @@ call leaves behind is what the plain function leaves, and machine code leaves it
 import argparse
 import colorsys
 import gc
+import threading
 import types
 
 import numpy as np
@@ -19,6 +20,14 @@ from tracker.tape.placeholders import PLACEHOLDERS
 
 table, logged = {"x": 1.0, "v": np.ones(2)}, []
 calls = 0
+
+
+@pytest.fixture(autouse=True)
+def alone():
+    """Threads of other tests have ended: what another thread may write is traced twice."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join(20.0)
 
 
 def _decayed(s):
