@@ -220,8 +220,8 @@ def _apply_observed(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -
         if tracer is not None:  # shapes that do not fit may fit where a mask selects other numbers
             tracer.guards.reads_extents |= bool(tracer.guards.mask_counts)
         raise
-        if used is not params and tracer is not None and scheduler is not None:
-            scheduler.defer_saved(value, tracer.snapshot_operand)
+    if used is not params and tracer is not None and scheduler is not None:
+        scheduler.defer_saved(value, tracer.snapshot_operand)
     notify_observers(value)
     if tracer is not None and tracer.tests_identity_with_bool and type(value.aval) is bool:
         return bool(wrap(value))
