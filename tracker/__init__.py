@@ -77,7 +77,7 @@ from tracker.errors import (
 from tracker.ir.graph import DrawnFunction as _DrawnFunction
 from tracker.jit.api import jit, trace
 from tracker.jit.type_protocols import Jitted
-from tracker.ops.indexing import view_functions as _views  # noqa: F401  (installs other view_functions)
+from tracker.ops.indexing import view_functions as _views  # noqa: F401  (installs other views)
 from tracker.ops.indexing import views_and_writes as _mutation  # noqa: F401  (installs indexing)
 from tracker.rebinding import set_drop_ins as _set_drop_ins
 from tracker.tape.tracked import Tracked

@@ -553,5 +553,6 @@ def note_extents_read(value: Value, reader: FrameType) -> None:
     if tracer is None or not tracer.guards.mask_counts or is_own(reader.f_code):
         return
     known = {n for given in (*tracer.arguments, *tracer.captures) for n in np.shape(given.aval)}
-    unknown = tracer.guards.mask_counts | {*np.shape(value.aval)}.difference(known, (1,))
-    tracer.guards.reads_extents |= not unknown.isdisjoint(np.shape(value.aval))
+    extents = {*np.shape(value.aval)}
+    is_count = not extents.isdisjoint(tracer.guards.mask_counts)
+    tracer.guards.reads_extents |= is_count or not extents <= known | {1}

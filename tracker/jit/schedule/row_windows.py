@@ -6,7 +6,7 @@ copies of nearly all of x; instead x is transposed once, and each window is a pa
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
 from tracker.jit.schedule.plan_data import Buffer, InMemory, Location
 from tracker.ops.shape.memory_order import c_strides
@@ -59,26 +59,15 @@ def row_window(location: Location, shape: tuple[int, ...]) -> RowWindow | None:
         steps.append(step // strides[axis])
     if len(axes) != len(whole):
         return None
-    first = _unravel(location.start, strides)
-    transposed = c_strides(tuple(whole[axis] for axis in axes))
-    at: list[Any] = []
+    first = [int(i) for i in np.unravel_index(location.start, whole)]
     for axis, step, extent in zip(axes, steps, shape, strict=True):
         if not 0 <= first[axis] + step * (extent - 1) < whole[axis]:
             return None
-        at.append(first[axis])
+    transposed = c_strides(tuple(whole[axis] for axis in axes))
     window = RowWindow(
         buffer=location.buffer,
         order=tuple(axes),
-        start=sum(i * stride for i, stride in zip(at, transposed, strict=True)),
+        start=sum(first[axis] * stride for axis, stride in zip(axes, transposed, strict=True)),
         strides=tuple(i * stride for i, stride in zip(steps, transposed, strict=True)),
     )
     return window if window.strides[1:] == c_strides(shape)[1:] else None
-
-
-def _unravel(position: int, strides: tuple[int, ...]) -> list[int]:
-    """The index of an element of a C-ordered array."""
-    index = []
-    for stride in strides:
-        index.append(position // stride)
-        position %= stride
-    return index
