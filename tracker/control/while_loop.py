@@ -31,9 +31,11 @@ from tracker.ir.graph import Function
 from tracker.ir.lowering import While
 from tracker.ir.op import Joint, define
 from tracker.ir.types import Bundle, Type
-from tracker.ops.declare.bundle import BundleParts, unbundle
+from tracker.ops.declare.bundle import BundleParts, pick, unbundle
+from tracker.ops.elementwise.comparison import less, logical_and
 from tracker.support.structs import record
 from tracker.tape.record import ReplayDiverged, apply, data_of, replay
+from tracker.tape.tracer import StopGradient
 
 _INITIAL_STACK_BYTES = 1 << 20  # of saved carries, reserved in any case
 _INITIAL_STACK_STEPS = 1 << 16  # at most, unless the trace saw more
@@ -94,6 +96,32 @@ def record_while(
         capacity = min(_INITIAL_STACK_BYTES // max(size, 1), _INITIAL_STACK_STEPS)
     params["capacity"] = 1 << (max(2 * steps, capacity, 15)).bit_length()
     return unbundle(apply(while_, operands, params))
+
+
+def count_steps(
+    step: TracedBody, carries: Sequence[Any], rows: Sequence[Any], limit: int
+) -> Any:
+    """How many steps of a counted loop come before the first one whose last result is false, at
+    most `limit`: a tracked number without derivatives. The arguments are those of a `loop`."""
+    sizes = len(step.hoisted), len(rows), len(carries)
+
+    def goes_on(*flat: Any) -> list[Any]:
+        *_, count, is_alike = flat
+        return [apply(logical_and, (is_alike, apply(less, (count, limit))))]
+
+    def next_step(*flat: Any) -> list[Any]:
+        fixed, stacks, carried, (count, _) = split_list(flat, *sizes)
+        elements = [stack[count] for stack in stacks]
+        found = replay(step.function, [*fixed, *carried, *elements])
+        return [*found[: len(carries)], count + found[-1], found[-1]]
+
+    with StopGradient(), np.errstate(all="ignore"):
+        starts = [*carries, np.int64(0), np.True_]
+        cond = trace_body("goes_on", goes_on, starts)
+        body = trace_body("next_step", next_step, starts, [*step.hoisted, *rows])
+        operands, params = _operands_and_params(cond, body, starts, 0)
+        made = apply(while_, operands, {**params, "keep": ()})
+        return apply(pick, (made,), {"at": len(carries)})
 
 
 def _operands_and_params(

@@ -130,6 +130,7 @@ class Tracer:
     new_bytes        computed since dead arrays were last looked for; at most `byte_limit`
     tests_identity   whether the code tests `x is y`; `tests_identity_with_bool`: `x is True`, so
                      that comparisons of Python numbers must give plain bools, under a guard
+    has_other_paths  whether a call like the traced one has branched differently
     """
 
     def __init__(
@@ -153,6 +154,7 @@ class Tracer:
         self.instances: dict[int, Any] = {}
         self.errors: list[Exception] = []
         self.iterations: list[Any] = []
+        self.has_other_paths = False
         self.abort_reason = ""
         self.drops_history = False
         self.new_bytes = 0

@@ -16,22 +16,26 @@ from typing import Any
 
 import numpy as np
 
+from tracker.autodiff.call_ops import detach
 from tracker.control.body import BodyBuilder
 from tracker.control.loop import record_loop
 from tracker.control.python_loops.affine_subscripts import NotRollable, stack_rows
 from tracker.control.python_loops.growing_values import GrowingValues
 from tracker.control.python_loops.moving_arrays import MovingArray
+from tracker.control.while_loop import count_steps
 from tracker.ir.graph import Atom
 from tracker.ir.lowering import Host, Loop, Map, Pick
 from tracker.ir.op import has_effect
 from tracker.ir.types import type_of
 from tracker.ops.elementwise.binary import add
+from tracker.ops.elementwise.comparison import equal, logical_and, not_equal
 from tracker.ops.indexing.canonical import indexed_shape
 from tracker.ops.indexing.getitem import getitem, put, scatter
 from tracker.support.structs import field, record
 from tracker.tape.loop_index import Affine, IterationIndex, LoopVariable, SymbolicIteration
 from tracker.tape.record import apply, wrap
 from tracker.tape.tracer import Tracer
+from tracker.tape.tracked import Tracked
 from tracker.tape.value import NO_PARAMS, Value
 
 _NUMBERS = (int, float, complex)
@@ -61,8 +65,12 @@ class Symbol:
 
 @record(eq=False)
 class Iteration:
-    """An iteration that has run: its equations, from number `begin` of the recording on; `appended`
-    are the values to stack."""
+    """An iteration that has run: its equations, from number `begin` of the recording on.
+
+    appended    the values to stack
+    conditions  values that Python has branched on, with what `bool` of them is in iterations that
+                take the same branches
+    """
 
     symbolic: SymbolicIteration
     tracer: Tracer
@@ -70,6 +78,7 @@ class Iteration:
     symbols: list[Symbol]
     carries: list[Carry] = field(default_factory=list)
     appended: Sequence[Value] = ()
+    conditions: dict[Value, bool] = field(default_factory=dict)
 
     @property
     def equations(self) -> list[Equation]:
@@ -77,7 +86,8 @@ class Iteration:
 
 
 class IterationBody:
-    """The body of an iteration, written as new values.
+    """The body of an iteration, written as new values. If the iteration has branched on values, the
+    loop ends before the first iteration that branches otherwise.
 
     substitutes  the values of the iteration -> those of the body
     equations    of the body, with their positions in the recording
@@ -106,9 +116,10 @@ class IterationBody:
         self.dependent = self._dependent()
 
     def _needed(self, equations: list[Equation]) -> list[Equation]:
-        """The equations that the ends of carries, and what is appended, depend on."""
+        """The equations that the ends of carries, what is appended, and branches depend on."""
         found: set[Value] = set()
         stack = [*(carry.end for carry in self.iteration.carries), *self.iteration.appended]
+        stack += self.iteration.conditions
         while stack:
             value = stack.pop()
             if type(value) is Value and value in self.made and value not in found:
@@ -152,9 +163,9 @@ class IterationBody:
 
     # The body
 
-    def run(self) -> tuple[list[Any], dict[Value, Any]]:
-        """Record the loop; returns the tracked values that the carries have after it, and the
-        stacks of what is appended."""
+    def run(self) -> tuple[list[Any], dict[Value, Any], Any]:
+        """Record the loop; returns the tracked values that the carries have after it, the stacks of
+        what is appended, and the number of iterations."""
         arrays = {
             c.start: MovingArray(self, c.start, c.end)
             for c in self.iteration.carries
@@ -187,14 +198,14 @@ class IterationBody:
         stacked = {
             x: self.output(self.read(x)) for x in self.iteration.appended if x in self.dependent
         }
-        results = self._record()
+        results, count = self._record()
         after = []
         for carry in self.iteration.carries:
             if carry.start in moving:
                 after.append(moving[carry.start].result(results))
             else:
                 after.append(results(self.substitutes[carry.start]))
-        return after, {value: results(number) for value, number in stacked.items()}
+        return after, {value: results(number) for value, number in stacked.items()}, count
 
     def _versions(self, start: Value) -> set[Value]:
         """A carried array, and what it is after each write."""
@@ -257,6 +268,7 @@ class IterationBody:
         ]
         return (
             any(is_row)
+            and not self.iteration.conditions  # it may have no number after the loop
             and isinstance(value.op.lower, Map)
             and not value.params
             and all(type(aval) in _NUMBERS or isinstance(aval, np.generic) for aval, _ in others)
@@ -321,9 +333,9 @@ class IterationBody:
             outer[-1].growing.add(total._value)  # the extent of what is stacked
         return total
 
-    def _drop_unread(self) -> None:
+    def _drop_unread(self, results: Sequence[Any]) -> None:
         """Forget equations and rows that nothing reads: others were computed from them."""
-        read = {x for x in (*self.ends.values(), *self.outputs) if type(x) is Value}
+        read = {x for x in results if type(x) is Value}
         kept: list[int] = []
         for at in reversed(range(len(self.equations))):
             made = self.equations[at][0]
@@ -335,23 +347,41 @@ class IterationBody:
         self.positions = [self.positions[at] for at in kept]
         self.rows = {made: stack for made, stack in self.rows.items() if made in read}
 
-    def _record(self) -> Any:
+    def _is_alike(self) -> Value | None:
+        """Whether an iteration branches as the one that has run; None if it does not branch."""
+        found = None
+        for value, expected in self.iteration.conditions.items():
+            x, same = self.read(value), not_equal if expected else equal
+            holds = self.emit(same, (x, type_of(value.aval).dtype.type(0)), NO_PARAMS, np.True_)
+            both = found, holds
+            found = holds if found is None else self.emit(logical_and, both, NO_PARAMS, np.True_)
+        return found
+
+    def _record(self) -> tuple[Any, Any]:
         """Record the loop; returns a function from a carried input, or the number of an output, to
-        its result."""
-        self._drop_unread()
+        its result, and the number of iterations."""
+        is_alike = self._is_alike()
+        ends = [*map(self.ends.get, self.starts), *self.outputs]
+        if is_alike is not None:
+            ends.append(is_alike)
+        self._drop_unread(ends)
         tracer = Tracer(1)
         tracer.recording.equations = self.equations
         tracer.recording.plain_arrays = self.iteration.tracer.recording.plain_arrays
-        inputs, starts = list(self.starts), list(self.starts.values())
+        inputs, starts, rows = list(self.starts), [*self.starts.values()], [*self.rows.values()]
         builder = _IterationBodyBuilder(tracer, [*inputs, *self.rows], self.positions)
-        body = builder.build("iteration", [*map(self.ends.get, inputs), *self.outputs])
-        count = self._count_operand()
-        found = record_loop(body, count, starts, list(self.rows.values()), self.count, False)
+        body = builder.build("iteration", ends)
+        if is_alike is None:
+            count = self._count_operand()
+        else:
+            count = count_steps(body, starts, rows, self.count)
+            rows = [_without_cotangents_from(count, stack) for stack in rows]
+        found = record_loop(body, count, starts, rows, self.count, False)
 
         def result(of: Value | int) -> Any:
             return found[inputs.index(of) if isinstance(of, Value) else len(inputs) + of]
 
-        return result
+        return result, count
 
 
 class _IterationBodyBuilder(BodyBuilder):
@@ -366,6 +396,15 @@ class _IterationBodyBuilder(BodyBuilder):
         if self.tracer.recording.plain_arrays.at(array, at) is not array:
             raise NotRollable("an iteration writes into a plain array")
         return self._hoist(array, array, id(array))
+
+
+def _without_cotangents_from(count: Any, stack: Any) -> Any:
+    """The rows of a loop that ends after `count` iterations: the others are read by none, and the
+    reverse loop, which gives a cotangent for each row, leaves theirs undefined."""
+    if type(stack) is not Tracked or stack.dtype.kind not in "fc":
+        return stack
+    positions = np.arange(len(stack)).reshape(-1, *(1,) * (stack.ndim - 1))
+    return np.where(positions < count, stack, detach(stack))
 
 
 def _is_small_write(value: Value) -> bool:

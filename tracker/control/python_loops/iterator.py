@@ -21,11 +21,13 @@ from tracker.control.python_loops.growing_lists import GrowingLists, with_plain_
 from tracker.control.python_loops.iteration_body import Carry, Iteration, IterationBody, Symbol
 from tracker.control.python_loops.iteration_state import IterationState
 from tracker.control.python_loops.loop_code import LoopCode, loop_code
+from tracker.ir.op import NUMPY
 from tracker.ir.types import type_of
 from tracker.jit.tracing import calls_unmonitored
 from tracker.ops.elementwise.unary import positive
 from tracker.ops.indexing.getitem import getitem
 from tracker.ops.indexing.views_and_writes import write_value
+from tracker.ops.shape.create import item
 from tracker.support.cpython import frame_locals, set_frame_locals
 from tracker.support.structs import record
 from tracker.tape.loop_index import (
@@ -37,7 +39,7 @@ from tracker.tape.loop_index import (
     note_unknown_subscript,
 )
 from tracker.tape.observers import thread_state
-from tracker.tape.record import apply, record_result, value_of, wrap
+from tracker.tape.record import apply, data_of, record_result, value_of, wrap
 from tracker.tape.tracer import Tracer, current_tracer
 from tracker.tape.tracked import Tracked, view_root
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
@@ -75,14 +77,14 @@ def start(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
 
 @record(frozen=True, eq=False)
 class _Source:
-    """What a loop goes through. `item(at)` is what the plain loop gets, `symbolic(iteration, at)`
-    the same with tracked numbers, and `symbols` the numbers that count.
+    """What a loop goes through. `item(at)` is what the plain loop gets (`at` may be tracked),
+    `symbolic(iteration, at)` the same with tracked numbers, and `symbols` the numbers that count.
 
     counts  how many items there are in every iteration of the loops around it
     """
 
     counts: Affine
-    item: Callable[[int], Any]
+    item: Callable[[Any], Any]
     symbolic: Callable[[SymbolicIteration, int, list[Symbol]], Any]
 
     @property
@@ -159,7 +161,10 @@ def _rows_source(array: Any) -> _Source:
         params = {"index": IterationIndex.of(plain, subscripts)}
         return record_result(getitem, (array,), params, array[at])
 
-    return _Source(Affine(len(array)), array.__getitem__, symbolic)
+    def item_at(at: Any) -> Any:
+        return NUMPY[np.take](array, at, axis=0) if type(at) is Tracked else array[at]
+
+    return _Source(Affine(len(array)), item_at, symbolic)
 
 
 # Iterations ---------------------------------------------------------------------------------------
@@ -187,11 +192,13 @@ class _SymbolicRun:
 
 
 class LoopIterator:
-    """Gives a `for` statement its items. `at`: the number of the next iteration."""
+    """Gives a `for` statement its items. `at`: the number of the next iteration; `tracked_at`: the
+    same number, where it depends on what the iterations before have computed."""
 
     def __init__(self, tracer: Tracer, code: LoopCode, source: _Source) -> None:
         self.tracer, self.code, self.source = tracer, code, source
         self.at = 0
+        self.tracked_at: Any = None
         self.attempts = _ATTEMPTS
         self.run: _SymbolicRun | None = None
 
@@ -201,6 +208,7 @@ class LoopIterator:
     def __next__(self) -> Any:
         frame = sys._getframe(1)
         run, self.run = self.run, None
+        rolled_to, self.tracked_at = self.tracked_at, None
         if run is not None:
             with calls_unmonitored():
                 self._end(run, frame)
@@ -208,6 +216,10 @@ class LoopIterator:
         if at >= count:
             raise StopIteration
         self.at = at + 1
+        if self.tracked_at is not None:
+            return self.source.item(self.tracked_at)
+        if rolled_to is not None:
+            int(rolled_to)  # from here on the trace is for this number of iterations
         moves = bool(self.source.counts.terms)
         if self.attempts and (at == 0 if moves else count - at >= _MIN_TRIP_COUNT):
             self.attempts -= 1
@@ -301,32 +313,39 @@ class LoopIterator:
             return False
         carries = _IterationCarries(run, names)
         lists = GrowingLists(state, run.names, names)
-        made = {value for value, _, _ in run.iteration.equations}
-        made.update(symbol.value for symbol in run.iteration.symbols)
-        made.update(carry.start for carry in carries.all)
-        if any(guard[1] in made for guard in tracer.guards.conversions[run.guards :]):
+        conditions = self._conditions(run, {carry.start for carry in carries.all})
+        if conditions is None:
             return False
-        peeled = bool(self.code.read_after - self.code.carried)
+        peeled = bool(conditions or self.code.read_after - self.code.carried)
         counts = self.source.counts.minus(Affine(run.at + peeled))
-        if peeled and counts.terms:
+        if counts.terms and (peeled or lists.values):
             return False  # there may be no last iteration
+        if conditions and lists.values:
+            return False
         run.symbolic.variable.last = counts.minus(Affine(1))
         run.iteration.carries, run.iteration.appended = carries.all, lists.values
+        run.iteration.conditions = conditions
         body = IterationBody(run.iteration, counts)
-        if not self._is_profitable(body, counts.high):
+        least = self._least_count(body)
+        if counts.high < least:
             self.attempts = 0
             return False
         count = counts.const
         exact: list[Any] = [None] * len(carries.all)
         numbers: dict[Value, list[Any]] = {}
-        if not counts.terms:
+        if not counts.terms and not conditions:
             exact, numbers = constants.after(count, carries.all, lists.values)
-        elif lists.values:
-            return False
         if len(numbers) == len(lists.values) and exact and all(data is not None for data in exact):
             return False  # the plain loop is as fast
         run.iteration.appended = [value for value in lists.values if value not in numbers]
-        results, stacks = body.run()
+        results, stacks, rolled = body.run()
+        if conditions:
+            count = int(data_of(rolled))
+            if count < least:
+                return False
+            self.tracked_at = run.at + apply(item, (rolled,))
+            guards = self.tracer.guards.conversions
+            guards[run.guards :] = [g for g in guards[run.guards :] if g[1] not in conditions]
         found = [
             data if data is not None else made for data, made in zip(exact, results, strict=True)
         ]
@@ -336,14 +355,32 @@ class LoopIterator:
         self.attempts = 0
         return True
 
-    def _is_profitable(self, body: IterationBody, count: int) -> bool:
+    def _conditions(self, run: _SymbolicRun, starts: set[Value]) -> dict[Value, bool] | None:
+        """What the iteration has branched on, with the branches it took; None if Python depends on
+        its values in other ways."""
+        made = {value for value, _, _ in run.iteration.equations}
+        made.update(symbol.value for symbol in run.iteration.symbols)
+        made.update(starts)
+        found: dict[Value, bool] = {}
+        for _, value, kind, _, expected in self.tracer.guards.conversions[run.guards :]:
+            if value not in made:
+                continue
+            if kind != "bool" or np.ndim(value.aval):
+                return None
+            found[value] = bool(value.data) if expected is None else expected
+        return found
+
+    def _least_count(self, body: IterationBody) -> int:
+        """From how many iterations on the loop pays."""
+        if body.iteration.conditions and self.tracer.has_other_paths:
+            return 1  # a trace for each number of iterations would take longer
         equations, large = body.size()
-        total = equations * count
         for ref in _running:
             outer = ref()
             if outer is not None and outer is not self:
-                total *= outer.source.counts.high
-        return total >= (_MIN_EQUATIONS_OF_LARGE if large else _MIN_EQUATIONS)
+                equations *= outer.source.counts.high
+        least = _MIN_EQUATIONS_OF_LARGE if large else _MIN_EQUATIONS
+        return -(-least // max(equations, 1))
 
 
 def _marks(tracer: Tracer) -> tuple[int, ...]:

@@ -166,7 +166,7 @@ def loop_code(code: CodeType, offset: int, called: str | None) -> LoopCode | Non
     if any(first < entry.start and entry.end < last for entry in reader.handlers):
         return None
     names = _names_of([steps[n] for n in body], frozenset())
-    if names is None or any(steps[n].opname.startswith("RETURN") for n in body):
+    if names is None:
         return None
     bound = frozenset(name for n in body for name in _locals_of(steps[n])[1])
     if not bound.isdisjoint(code.co_cellvars):

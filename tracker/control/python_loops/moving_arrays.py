@@ -80,7 +80,8 @@ class MovingArray:
         self.windows: list[_Window] = []
         self.window_of: dict[Value, _Window] = {}
         try:
-            self.is_whole = not self._find_accesses(end)
+            # What is written into lines goes back into the array by the number of iterations.
+            self.is_whole = bool(body.iteration.conditions) or not self._find_accesses(end)
             if not self.is_whole:
                 self._find_windows()
         except NotRollable:

@@ -518,7 +518,7 @@ class JittedState:
         """Trace a call, compile the trace if it can serve others, and compute the result."""
         log, modules = StateRollbackLog(captured), len(sys.modules)
         try:
-            traced = self._trace(call, captured, log, is_lazy)
+            traced = self._trace(call, captured, log, is_lazy, bool(group.specializations))
         except SpeculationFailed:
             log.roll_back()
             raise
@@ -644,7 +644,12 @@ class JittedState:
         return self._rerun_plain(call, log)
 
     def _trace(
-        self, call: SlowCall, captured: CapturedState, log: StateRollbackLog, is_lazy: bool
+        self,
+        call: SlowCall,
+        captured: CapturedState,
+        log: StateRollbackLog,
+        is_lazy: bool,
+        has_other_paths: bool = False,
     ) -> TracedRun:
         """Trace a call, again in another way if need be."""
         promoted = self.traces.promotion.paths
@@ -682,6 +687,7 @@ class JittedState:
                     promoted=promoted,
                     with_views=True,
                     is_lazy=is_lazy,
+                    has_other_paths=has_other_paths,
                 )
         except Exception as error:
             retry = other_way(error)
@@ -692,7 +698,7 @@ class JittedState:
         elif constant is not None:
             captured, self.has_constant_library_arrays = constant, True
         log.roll_back()
-        return self._trace(call, captured, log, is_lazy)
+        return self._trace(call, captured, log, is_lazy, has_other_paths)
 
 
 def _transform(key: Any) -> str:

@@ -232,6 +232,7 @@ def trace_call(
     with_views: bool = False,
     is_lazy: bool = False,
     differentiated: Sequence[int] = (),
+    has_other_paths: bool = False,
 ) -> TracedRun:
     """Trace `f` at these arguments, without writing to the caller's arrays.
 
@@ -242,6 +243,7 @@ def trace_call(
     with_views      whether a result that is a view of an argument is one of the caller's array
     is_lazy         whether large arrays may be computed later
     differentiated  the positional arguments with respect to which `f` differentiates
+    has_other_paths  whether a call like this one has branched differently
     """
     prepare_exchange(f, args, kwargs)
     given, own = signature_of(args, kwargs, static, differentiated)
@@ -250,6 +252,7 @@ def trace_call(
     call, leaves = with_captured_state(given, own, captured.sources, promoted)
     scheduler = LazyScheduler() if is_lazy else None
     run = _TracingRun(args, kwargs, given, call, leaves, captured, vouched, scheduler)
+    run.tracer.has_other_paths = has_other_paths
     started = time.perf_counter()
     with infrequent_gc(USER_CODE_THRESHOLD):
         outputs, structure, result = run.execute(f, on_error, with_views)
