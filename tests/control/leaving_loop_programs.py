@@ -214,3 +214,241 @@ class ForLoops:
             if x < 0.1:
                 break
         return x * p[1]
+
+
+def _halvings(x, least):
+    steps = 0
+    while x > least:
+        x = x * 0.5 + 0.01 * least
+        steps += 1
+    return x, steps
+
+
+class WhileLoops:
+    """`while` statements."""
+
+    @program(2)
+    def fixed_point(p):
+        x, change = p[0], 1.0
+        while change > 1e-9:
+            new = 0.5 * (x + p[1] / x)
+            change = abs(new - x)
+            x = new
+        return x * p[0]
+
+    @program(2)
+    def with_limit(p):
+        x, change, k = np.ones(3) * p[0], 1.0, 0
+        while change > 1e-9 and k < 60:
+            step = 0.5 * (x - p / x)
+            x = x - step
+            change = np.max(np.abs(step))
+            k += 1
+        return np.sum(x) * k
+
+    @program(2)
+    def limit_first(p):
+        x, change, k = np.ones(3) * p[0], 1.0, 0
+        while k < 60 and change > 1e-9:
+            step = 0.5 * (x - p / x)
+            x = x - step
+            change = np.sqrt(np.sum(step**2))
+            k += 1
+        return np.sum(x), k
+
+    @program(2)
+    def forever(p):
+        x = p[0]
+        while True:
+            x = 0.8 * x + 0.001
+            if x < 0.05:
+                break
+        return x * p[1]
+
+    @program(2)
+    def forever_with_return(p):
+        x, n = p[0], 0
+        while True:
+            new = 0.5 * (x + p[1] / x)
+            n += 1
+            if abs(new - x) < 1e-8:
+                return new, n
+            x = new
+
+    @program(2)
+    def until_done(p):
+        x, done = p[0], False
+        while not done:
+            x = 0.9 * x
+            done = x < 0.1
+        return x
+
+    @program(2)
+    def time_steps(p):
+        t, x, h = 0.0, p[0], 0.0625
+        while t < p[0]:
+            x = x + h * (p[1] - x * x)
+            t += h
+        return x * t
+
+    @program(2)
+    def names_after_the_loop(p):
+        x, change = p[0], 1.0
+        while change > 1e-6:
+            new = np.sqrt(1.0 + x)
+            change = abs(new - x)
+            slope = 0.5 / new
+            x = new
+        return x * slope + change
+
+    @program(2)
+    def with_else(p):
+        x, k = p[0], 0
+        while x > 0.02:
+            x = x * 0.8
+            k += 1
+            if k > 50:
+                break
+        else:
+            x = x * 3.0
+        return x
+
+    @program(None)
+    def choice_in_an_expression(p):
+        s, x = p[1], p[0]
+        while x > 0.02:
+            x = x * 0.7
+            s = s + (x * 2.0 if x > 0.5 else x * x)
+        return s
+
+    @program(None)
+    def branch(p):
+        s, x = p[1], p[0]
+        while x > 0.02:
+            x = x * 0.8
+            if x > 1.0:
+                s = s + x
+            else:
+                s = s * x
+        return s
+
+    @program(None)
+    def skips(p):
+        s, x = p[1], p[0]
+        while x > 0.02:
+            x = x * 0.8
+            if x > 1.0:
+                continue
+            s = s + x
+        return s
+
+    @program(2)
+    def function_called_twice(p):
+        a, m = _halvings(p[0], 0.01)
+        b, n = _halvings(p[0] * 3.0 + a, 0.02)
+        return a * b + b, m + n
+
+    @program(2)
+    def in_a_for_statement(p):
+        total = 0.0
+        for i in range(4):
+            x, change = 1.0 + i, 1.0
+            while change > 1e-8:
+                new = 0.5 * (x + p[0] / x)
+                change = abs(new - x)
+                x = new
+            total = total + x * p[1]
+        return total
+
+    @program(None)
+    def flag_in_a_for_statement(p):
+        total, log = 0.0, []
+        for i in range(3):
+            x, found = p[0] + i, False
+            while x > 0.05:
+                x = x * 0.7
+                if found:
+                    break
+                if x < 0.3:
+                    found = True
+            log.append(x)
+            total = total + x * p[1]
+        return total + log[0]
+
+    @program(None)
+    def in_a_while_statement(p):
+        total, y = 0.0, p[0]
+        while y > 0.3:
+            x = y
+            while x > 0.1:
+                x = 0.6 * x
+            total = total + x
+            y = 0.7 * y
+        return total
+
+    @program(2)
+    def bisection(p):
+        low, high = p[0] * 0.0, p[0] + 2.0
+        while high - low > 1e-6:
+            middle = 0.5 * (low + high)
+            step = (middle - low) * np.tanh(p[0] * 2.0 - middle)
+            low, high = low + 0.1 * abs(step), middle
+        return high * p[1]
+
+    @program(2)
+    def arrays(p):
+        v = p * 1.0
+        matrix = np.array([[2.0, 0.3, 0.1], [0.3, 1.0, 0.2], [0.1, 0.2, 0.5]])
+        error = 1.0
+        while error > 1e-7:
+            w = matrix @ v * p
+            w = w / np.sqrt(np.sum(w * w))
+            error = np.sum((w - v) ** 2)
+            v = w
+        return v @ matrix @ v
+
+    @program(None)
+    def writes(p):
+        x, k = np.zeros(60), 0
+        x[0] = p[0]
+        while x[k] > 0.1:
+            x[k + 1] = 0.8 * x[k]
+            k += 1
+        return np.sum(x)
+
+    @program(None)
+    def pops(p):
+        todo, total = [1.0, 2.0, 3.0], p[0]
+        while total < 40.0 and todo:
+            total = total * 2.0 + todo.pop()
+        return total
+
+    @program(None)
+    def changes_a_dict(p):
+        state = {"x": p[0], "n": 0}
+        while state["x"] > 0.1:
+            state["x"] = state["x"] * 0.8
+            state["n"] += 1
+        return state["x"] * state["n"]
+
+    @program(3)
+    def integer_tests(p):
+        n, total = int(10 * 1.0), 0.0
+        x = p[0]
+        while np.floor(x) >= 1:
+            x = x * 0.9
+            total = total + x
+        return total * n
+
+    @program(None)
+    def catches(p):
+        x, k = p[0], 0
+        while x > 0.05:
+            x = x * 0.8
+            try:
+                if x < 0.5 and k % 2:
+                    raise ValueError
+            except ValueError:
+                x = x * 0.5
+            k += 1
+        return x

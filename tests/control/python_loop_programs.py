@@ -318,7 +318,7 @@ class Iterations:
             y = y * 2 if i == 5 else y + 0.1
         return y
 
-    @program(False)
+    @program(None)
     def branches_on_values(x):
         y = x
         for _ in range(10):
@@ -334,7 +334,7 @@ class Iterations:
                 break
         return y, i
 
-    @program(False)
+    @program(True)
     def breaks_on_values(x):
         y = x
         for i in range(100):  # noqa: B007

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracker
-from tracker.control.python_loops import iterator
+from tracker.control.python_loops import iterator, rolling
 
 N = 9
 RNG = np.random.default_rng(3)
@@ -69,7 +69,7 @@ def copies():
 def every_loop_pays():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(iterator, "_MIN_TRIP_COUNT", 3)
-        patch.setattr(iterator, "_MIN_EQUATIONS", 1)
+        patch.setattr(rolling, "_MIN_EQUATIONS", 1)
         patch.setattr("tracker.control.step_runner._compile_cost", lambda body: 1)
         yield
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 import tracker
-from tracker.control.python_loops import iterator
+from tracker.control.python_loops import rolling
 
 A = np.random.default_rng(0).normal(size=(36, 36)) / 36 + 2 * np.eye(36)
 
 
 @pytest.fixture(autouse=True)
 def every_loop_pays(monkeypatch):
-    monkeypatch.setattr(iterator, "_MIN_EQUATIONS_OF_LARGE", 1)
+    monkeypatch.setattr(rolling, "_MIN_EQUATIONS_OF_LARGE", 1)
 
 
 def _two_inner_loops(a):

@@ -3,9 +3,12 @@ iterations."""
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from leaving_loop_programs import PROGRAMS
 
 import tracker
+from tracker.control.python_loops import rolling
 
 POINTS = [np.array([a, b, 0.5]) for a in (1.3, 2.0, 3.7, 9.0) for b in (0.4, 1.1)]
 
@@ -36,3 +39,73 @@ def test_gradients(f, traces):
         np.testing.assert_allclose(tracker.gradient(outside, p)[0], want, rtol=1e-9, atol=1e-13)
     if traces is not None:
         assert compiled.cache_info().traces <= traces
+
+
+# Drawn programs -----------------------------------------------------------------------------------
+
+UPDATES = (
+    "a = a * 0.8 + 0.02 * b",
+    "b = b * 0.9 - 0.01 * a",
+    "a, b = b, a",
+    "k += 1",
+    "t = a * b",
+    "s = s + a * 0.1",
+    "s = s + np.sum(v) * 0.01",
+    "v = v * 0.7 + 0.1 * a",
+    "v[0] = v[0] * 0.5 + b",
+    "v *= 0.9",
+    "s = s + (a if a > 0.5 else b * b)",
+    "s = s * 1.01 if k > 3 else s + 0.1",
+    "if s > {c}: t = t + 1.0",
+    "if a < {c}: continue",
+    "if a < {c}: break",
+    "if s > {c} and k > 2: break",
+    "if np.max(v) < {c}: break",
+    "if t > {c}: return t * a",
+    "if b * b < {c}: s = s + table[k]",
+    "s = s + table[n]",
+    "for j in range(6): s = s + 0.01 * v[j % 3]",
+    "for _ in range(30):\n            b = b * 0.8\n            if b < {c}: break",
+)
+HEADS = (
+    "for i in range(30):",
+    "for i, w in enumerate(table):",
+    "while a > {c} and k < 40:",
+    "while k < 40 and s < 9.0:",
+    "while True:",
+)
+
+
+@st.composite
+def programs(draw):
+    number = st.sampled_from((0.05, 0.2, 0.4, 0.8, 1.5, 3.0))
+    body = draw(st.lists(st.sampled_from(UPDATES), min_size=2, max_size=6))
+    head = draw(st.sampled_from(HEADS))
+    lines = ["k += 1", "n += 1"] if head.startswith("while") else ["n = i"]
+    lines += ["if n >= 30: break", *body, "a = a * 0.97"]
+    text = [
+        "def f(p):",
+        "    a, b, s, t, k, n = p[0], p[1], p[0] * 0.1, p[2], 0, -1",
+        "    v, i, w = p * 0.3, 0, 0.0",
+        f"    {head.format(c=draw(number))}",
+        *(f"        {line.format(c=draw(number))}" for line in lines),
+        "    return a + 2.0 * b + s + t + 0.1 * k + np.sum(v) + i * a + w * b",
+    ]
+    return "\n".join(text)
+
+
+@settings(max_examples=60)
+@given(programs(), st.booleans())
+def test_drawn_programs(text, always_pays):
+    space = {"np": np, "table": np.linspace(0.1, 0.9, 60)}
+    exec(text, space)
+    f = space["f"]
+    with pytest.MonkeyPatch.context() as patch:
+        if always_pays:
+            patch.setattr(rolling, "_MIN_EQUATIONS", 1)
+        compiled = tracker.jit(tracker.value_and_grad(f))
+        for p in POINTS:
+            want, slopes = tracker.value_and_grad(f)(p)
+            have, found = compiled(p)
+            np.testing.assert_allclose(have, want, rtol=1e-9)
+            np.testing.assert_allclose(found, slopes, rtol=1e-7, atol=1e-10)

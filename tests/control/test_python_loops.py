@@ -15,7 +15,7 @@ from python_loop_programs import M, X
 from tables import functions_of
 
 import tracker
-from tracker.control.python_loops import iterator
+from tracker.control.python_loops import iterator, rolling
 from tracker.control.python_loops.affine_subscripts import NotRollable
 from tracker.control.python_loops.iteration_body import IterationBody
 
@@ -23,8 +23,8 @@ from tracker.control.python_loops.iteration_body import IterationBody
 @pytest.fixture(autouse=True)
 def every_loop_pays(monkeypatch):
     monkeypatch.setattr(iterator, "_MIN_TRIP_COUNT", 4)
-    monkeypatch.setattr(iterator, "_MIN_EQUATIONS", 1)
-    monkeypatch.setattr(iterator, "_MIN_EQUATIONS_OF_LARGE", 1)
+    monkeypatch.setattr(rolling, "_MIN_EQUATIONS", 1)
+    monkeypatch.setattr(rolling, "_MIN_EQUATIONS_OF_LARGE", 1)
 
 
 def _arrays(args):

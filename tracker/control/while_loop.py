@@ -89,25 +89,36 @@ def record_while(
     """Record a while loop; returns its final carries, the number of steps, and the stacks of the
     carries at the start of each step. `capacity`: the least length of the stacks."""
     operands, params = _operands_and_params(cond, body, carries, 0)
-    plain = [data_of(x) for x in operands]
-    steps = int(evaluate(*plain, **{**params, "keep": ()})[len(carries)])
     if capacity is None:
-        size = sum(atom.type.nbytes for atom in body.function.outputs)
-        capacity = min(_INITIAL_STACK_BYTES // max(size, 1), _INITIAL_STACK_STEPS)
-    params["capacity"] = 1 << (max(2 * steps, capacity, 15)).bit_length()
+        capacity = _initial_capacity(body)
+    params["capacity"] = _capacity(operands, params, len(carries), capacity)
     return unbundle(apply(while_, operands, params))
+
+
+def _initial_capacity(body: TracedBody) -> int:
+    """The length of stacks for the carries of a loop, of which little is known."""
+    size = sum(atom.type.nbytes for atom in body.function.outputs)
+    return min(_INITIAL_STACK_BYTES // max(size, 1), _INITIAL_STACK_STEPS)
+
+
+def _capacity(operands: Sequence[Any], params: dict[str, Any], at: int, least: int) -> int:
+    """The length of stacks for the steps that a loop takes now, which are result number `at`, and
+    for more."""
+    steps = int(evaluate(*map(data_of, operands), **{**params, "keep": ()})[at])
+    return 1 << max(2 * steps, least, 15).bit_length()
 
 
 def count_steps(
     step: TracedBody, carries: Sequence[Any], rows: Sequence[Any], limit: int
-) -> Any:
+) -> tuple[Any, int]:
     """How many steps of a counted loop come before the first one whose last result is false, at
-    most `limit`: a tracked number without derivatives. The arguments are those of a `loop`."""
+    most `limit`: a tracked number without derivatives; and the length of stacks for the steps. The
+    arguments are those of a `loop`. If there are more steps than fit, the number is this length."""
     sizes = len(step.hoisted), len(rows), len(carries)
 
-    def goes_on(*flat: Any) -> list[Any]:
+    def goes_on(most: Any, *flat: Any) -> list[Any]:
         *_, count, is_alike = flat
-        return [apply(logical_and, (is_alike, apply(less, (count, limit))))]
+        return [apply(logical_and, (is_alike, apply(less, (count, most))))]
 
     def next_step(*flat: Any) -> list[Any]:
         fixed, stacks, carried, (count, _) = split_list(flat, *sizes)
@@ -117,11 +128,14 @@ def count_steps(
 
     with StopGradient(), np.errstate(all="ignore"):
         starts = [*carries, np.int64(0), np.True_]
-        cond = trace_body("goes_on", goes_on, starts)
+        cond = trace_body("goes_on", goes_on, starts, [limit])
         body = trace_body("next_step", next_step, starts, [*step.hoisted, *rows])
-        operands, params = _operands_and_params(cond, body, starts, 0)
-        made = apply(while_, operands, {**params, "keep": ()})
-        return apply(pick, (made,), {"at": len(carries)})
+        (_, *operands), params = _operands_and_params(cond, body, starts, 0)
+        params["keep"] = ()
+        least = _initial_capacity(body)
+        length = min(limit, _capacity((limit, *operands), params, len(carries), least))
+        made = apply(while_, (length, *operands), params)
+        return apply(pick, (made,), {"at": len(carries)}), length
 
 
 def _operands_and_params(

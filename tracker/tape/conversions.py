@@ -34,10 +34,10 @@ from tracker.tape.escape import (
     is_arange_length,
     is_inspected,
 )
-from tracker.tape.observers import is_deriving
+from tracker.tape.observers import is_deriving, observers
 from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import aval_of, data_of, holds_tracked, value_of
-from tracker.tape.tracer import current_tracer, record_error
+from tracker.tape.tracer import at_loop_test, current_tracer, record_error
 from tracker.tape.tracked import Tracked, install, install_property, numpy_class_name
 from tracker.tape.value import is_constant
 from tracker.tape.value_guards import guard_value
@@ -65,11 +65,17 @@ def _hash(tracked: Any) -> int:
     return hash(value.data)
 
 
+@install("__bool__")
+def _bool(tracked: Any) -> bool:
+    if observers:
+        tracked = at_loop_test(tracked, sys._getframe(1))
+    return _guarded_conversion(tracked, "bool", bool)
+
+
 def _install_conversion(name: str, kind: str, convert: Callable[[Any], Any]) -> None:
     install(name)(lambda tracked: _guarded_conversion(tracked, kind, convert))
 
 
-_install_conversion("__bool__", "bool", bool)
 _install_conversion("__int__", "int", int)
 _install_conversion("__index__", "int", operator.index)
 _install_conversion("__floor__", "floor", math.floor)

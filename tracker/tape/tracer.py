@@ -123,6 +123,7 @@ class Tracer:
                      tracked values in them, gradients
     errors           errors raised because of values: a function that goes on has branched on them
     iterations       symbolic ones, of loops that are running, innermost last (`loop_index.py`)
+    tested_loops     running loops that are no `for` statements; they hold frames
     abort_reason     why the trace cannot be used; the call goes on as plain Python
     origin           what the next equations derive from: a recorded value, or a line as text
     unmonitored      a context for code that calls none of the user's
@@ -154,6 +155,7 @@ class Tracer:
         self.instances: dict[int, Any] = {}
         self.errors: list[Exception] = []
         self.iterations: list[Any] = []
+        self.tested_loops: list[Any] = []
         self.has_other_paths = False
         self.abort_reason = ""
         self.drops_history = False
@@ -180,6 +182,7 @@ class Tracer:
     def __exit__(self, *_: object) -> None:
         if self.scheduler is not None:
             self.scheduler.on_allocated = None
+        self.tested_loops.clear()
         thread_state.tracers.remove(self)
         observers.remove(self)
 
@@ -524,11 +527,12 @@ def _user_location(depth: int) -> tuple[Any, int]:
 
 Starter = Callable[[str, tuple[Any, ...], FrameType], Any]
 _starters: list[Starter] = []
+_testers: list[Callable[[Any, FrameType], Any]] = []
 
 
-def set_loop_starter(starter: Starter) -> None:
-    """Set the function that follows loops (called once, at import)."""
-    _starters[:] = [starter]
+def set_loop_followers(starter: Starter, tester: Callable[[Any, FrameType], Any]) -> None:
+    """Set the functions that follow loops (called once, at import)."""
+    _starters[:], _testers[:] = [starter], [tester]
 
 
 def start_loop(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
@@ -539,6 +543,14 @@ def start_loop(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
     if not _starters or tracer is None or tracer.is_body_trace or tracer.abort_reason:
         return None
     return _starters[0](kind, given, frame)
+
+
+def at_loop_test(tested: Any, frame: FrameType) -> Any:
+    """What a frame is to test in place of a tracked value, if it ends a loop."""
+    tracer = current_tracer()
+    if not _testers or tracer is None or tracer.is_body_trace or tracer.abort_reason:
+        return tested
+    return _testers[0](tested, frame)
 
 
 def note_extents(value: Value) -> None:

@@ -8,14 +8,14 @@ import pytest
 from compiled import agree
 
 import tracker
-from tracker.control.python_loops import iterator
+from tracker.control.python_loops import rolling
 
 N = 40  # more than is unrolled
 
 
 @pytest.fixture(autouse=True)
 def every_loop_pays(monkeypatch):
-    monkeypatch.setattr(iterator, "_MIN_EQUATIONS_OF_LARGE", 1)
+    monkeypatch.setattr(rolling, "_MIN_EQUATIONS_OF_LARGE", 1)
 
 
 def _matrix():

@@ -46,3 +46,4 @@ be the same in all iterations raises `NotRollable`, and nothing has happened.
 """
 
 from tracker.control.python_loops.iterator import start as start
+from tracker.control.python_loops.tested_loops import at_test as at_test

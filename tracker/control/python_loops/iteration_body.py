@@ -372,11 +372,11 @@ class IterationBody:
         builder = _IterationBodyBuilder(tracer, [*inputs, *self.rows], self.positions)
         body = builder.build("iteration", ends)
         if is_alike is None:
-            count = self._count_operand()
+            count, length = self._count_operand(), self.count
         else:
-            count = count_steps(body, starts, rows, self.count)
-            rows = [_without_cotangents_from(count, stack) for stack in rows]
-        found = record_loop(body, count, starts, rows, self.count, False)
+            count, length = count_steps(body, starts, rows, self.count)
+            rows = [_without_cotangents_from(count, stack[:length]) for stack in rows]
+        found = record_loop(body, count, starts, rows, length, False)
 
         def result(of: Value | int) -> Any:
             return found[inputs.index(of) if isinstance(of, Value) else len(inputs) + of]

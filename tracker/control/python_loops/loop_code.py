@@ -106,6 +106,38 @@ class _Reader:
                 yield self.number_at(entry.target)
 
     @functools.cached_property
+    def back_edges(self) -> list[tuple[int, int]]:
+        """Where jumps back go to, and where they are."""
+        found = [
+            (self.number_at(step.argval), at)
+            for at, step in enumerate(self.steps)
+            if step.opcode in _JUMPS
+        ]
+        return [(head, at) for head, at in found if head <= at]
+
+    @functools.cached_property
+    def depths(self) -> list[int | None]:
+        """How many values the stack holds before each instruction; None where only handlers of
+        exceptions come to."""
+        found: list[int | None] = [None] * len(self.steps)
+        found[0] = 0
+        stack = [0]
+        while stack:
+            at = stack.pop()
+            step, depth = self.steps[at], found[at]
+            assert depth is not None
+            arg = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
+            to = self.number_at(step.argval) if step.opcode in _JUMPS else None
+            following = [] if to is None else [(to, True)]
+            if step.opname not in _LEAVES and at + 1 < len(self.steps):
+                following.append((at + 1, False))
+            for each, jumps in following:
+                if found[each] is None:
+                    found[each] = depth + dis.stack_effect(step.opcode, arg, jump=jumps)
+                    stack.append(each)
+        return found
+
+    @functools.cached_property
     def live(self) -> list[frozenset[str]]:
         """The local names that are live before each instruction."""
         following = [list(self.successors(at)) for at in range(len(self.steps))]
@@ -159,8 +191,61 @@ def loop_code(code: CodeType, offset: int, called: str | None) -> LoopCode | Non
     if steps[head].opname != "FOR_ITER":
         return None
     end = reader.number_at(steps[head].argval)
-    body = range(head + 1, end)
-    first, last = steps[head].offset, steps[end].offset if end < len(steps) else sys.maxsize
+    after = reader.live[end] if end < len(steps) else frozenset[str]()
+    return _code_of(reader, code, range(head + 1, end), (head, end), head + 1, after)
+
+
+@record(frozen=True, eq=False)
+class TestedLoop:
+    """A loop that is no `for` statement. `outcomes`: what a test in it may be, if the loop goes on;
+    `code` is that of the iterations from one such test to the next."""
+
+    first: int
+    outcomes: frozenset[bool]
+    code: LoopCode
+
+
+@functools.lru_cache(4096)
+def tested_loop(code: CodeType, offset: int) -> TestedLoop | None:
+    """The innermost loop around a test, the instruction at an offset; None if there is none, if it
+    is a `for` statement, or not understood."""
+    if not code.co_flags & _OPTIMIZED or not _NESTED_BINDING.isdisjoint(code.co_names):
+        return None
+    reader = _Reader(code)
+    steps, at = reader.steps, reader.number_at(offset)
+    jump = at + (steps[at].opname == "TO_BOOL")
+    loops = [(head, last) for head, last in reader.back_edges if head <= at <= last]
+    if not loops or not steps[jump].opname.startswith("POP_JUMP"):
+        return None
+    first, last = min(loops, key=lambda edge: edge[1] - edge[0])
+    depth = reader.depths[first]
+    if depth is None or reader.depths[jump] != depth + 1:
+        return None  # an expression has begun before the test
+    if any(step.opname == "FOR_ITER" for step in steps[first : first + 2]):
+        return None
+    # `continue` may go to a copy of the test before the loop.
+    first = min(head for head, source in reader.back_edges if first <= source <= last)
+    on_true = "TRUE" in steps[jump].opname
+    ends = {on_true: reader.number_at(steps[jump].argval), not on_true: jump + 1}
+    outcomes = frozenset(outcome for outcome, to in ends.items() if first <= to <= last)
+    found = _code_of(reader, code, range(first, last + 1), (first, last), at, reader.live[at])
+    return None if found is None else TestedLoop(first, outcomes, found)
+
+
+def _code_of(
+    reader: _Reader,
+    code: CodeType,
+    body: range,
+    limits: tuple[int, int],
+    start: int,
+    after: frozenset[str],
+) -> LoopCode | None:
+    """The loop of these instructions, whose iterations begin at `start`; `after`: the names that
+    are live where it ends."""
+    steps = reader.steps
+    first, last = (
+        steps[at].offset if at < len(steps) else sys.maxsize for at in (limits[0], limits[1])
+    )
     if any(first < entry.target < last for entry in reader.handlers):
         return None
     if any(first < entry.start and entry.end < last for entry in reader.handlers):
@@ -171,11 +256,9 @@ def loop_code(code: CodeType, offset: int, called: str | None) -> LoopCode | Non
     bound = frozenset(name for n in body for name in _locals_of(steps[n])[1])
     if not bound.isdisjoint(code.co_cellvars):
         return None
-    live = reader.live
-    after = live[end] if end < len(steps) else frozenset[str]()
-    outside = [n for at in body for n in reader.successors(at) if n < head or n > end]
-    after = after.union(*(live[n] for n in outside))
-    return LoopCode(names, bound, bound & live[head + 1], bound & after)
+    outside = [n for at in body for n in reader.successors(at) if not limits[0] <= n <= limits[1]]
+    after = after.union(*(reader.live[n] for n in outside))
+    return LoopCode(names, bound, bound & reader.live[start], bound & after)
 
 
 def _is_call_of(steps: Sequence[dis.Instruction], at: int, name: str) -> bool:

@@ -1,0 +1,163 @@
+"""What an iteration has given other values, and the next one reads: `IterationCarries`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from tracker.control.python_loops.affine_subscripts import NotRollable
+from tracker.control.python_loops.iteration_body import Carry
+from tracker.control.python_loops.iteration_state import IterationState
+from tracker.ir.types import type_of
+from tracker.ops.elementwise.unary import positive
+from tracker.ops.indexing.views_and_writes import write_value
+from tracker.support.cpython import set_frame_locals
+from tracker.support.structs import record
+from tracker.tape.record import apply, value_of, wrap
+from tracker.tape.tracked import Tracked, view_root
+from tracker.tape.value import CLOSED, NO_PARAMS, Value
+
+_NUMBERS = (int, float, complex)
+
+
+@record(eq=False)
+class CarriedNames:
+    """The local names that a loop carries, when an iteration begins.
+
+    names      what was put there
+    originals  what the plain loop has in those that hold a symbolic number
+    starts     the values of those that are tracked
+    """
+
+    names: dict[str, Any]
+    originals: dict[str, Any]
+    starts: dict[str, Value]
+
+    @staticmethod
+    def of(carried: Mapping[str, Any], state: IterationState) -> CarriedNames | None:
+        """Symbolic numbers for plain ones; None if an array has other names, from which it could
+        not be told apart."""
+        if any(_is_shared_array(x, state) for x in carried.values()):
+            return None
+        found = {name: _own_number(x, state) for name, x in carried.items()}
+        put = {name: x for name, x in found.items() if x is not None}
+        names = {**carried, **put}
+        starts = {name: value_of(x) for name, x in names.items() if type(x) is Tracked}
+        return CarriedNames(names, {name: carried[name] for name in put}, starts)
+
+    @property
+    def symbolic(self) -> dict[str, Any]:
+        """The symbolic numbers."""
+        return {name: self.names[name] for name in self.originals}
+
+    @property
+    def plain(self) -> list[Value]:
+        """The values that stand for plain numbers."""
+        symbolic = self.symbolic.items()
+        return [x._value for name, x in symbolic if type(self.originals[name]) is not Tracked]
+
+
+def _own_number(x: Any, state: IterationState) -> Any:
+    """A tracked number with a value of its own for a number that is carried; None for anything
+    else."""
+    if type(x) in _NUMBERS or (isinstance(x, np.number) and type(x).__module__ == "numpy"):
+        return wrap(Value(x, CLOSED, (), NO_PARAMS))
+    if type(x) is Tracked and type(x._value) is Value and x.dtype.kind != "b":
+        if not _is_number(x._value.aval):
+            return None
+        shared = sum(value is x._value for _, value in state.handles.values())
+        return apply(positive, (x,)) if max(shared, state.slots[id(x)]) > 1 else None
+    return None
+
+
+def _is_shared_array(x: Any, state: IterationState) -> bool:
+    """Whether an array that is carried has other names, from which it could not be told apart."""
+    return type(x) is Tracked and not _is_number(x._value.aval) and state.slots[id(x)] > 1
+
+
+def _is_number(aval: Any) -> bool:
+    return type(aval) in _NUMBERS or isinstance(aval, np.generic)
+
+
+class IterationCarries:
+    """What an iteration has given other values: names, and arrays that it has written into."""
+
+    def __init__(
+        self, carried: CarriedNames, state: IterationState, names: Mapping[str, Any]
+    ) -> None:
+        self.names: list[str] = []
+        self.handles: list[Tracked] = []
+        self.kept: dict[str, Any] = {}  # names that go on with what they had
+        self.all: list[Carry] = []  # of names, then of handles
+        handles = {id(x) for x, _ in state.handles.values()}
+        for name, before in carried.names.items():
+            after = names.get(name)
+            if after is before:
+                if name in carried.originals:
+                    self.kept[name] = carried.originals[name]
+                continue
+            if type(before) is not Tracked:
+                raise NotRollable(f"{name} changes")
+            if id(view_root(after)) in handles and not _is_number(value_of(after).aval):
+                raise NotRollable(f"{name} is an array that has another name")
+            self.names.append(name)
+            end = value_of(after) if type(after) is Tracked else after
+            start = carried.starts[name]
+            origin = carried.originals.get(name, before)
+            given = wrap(start) if type(origin) is Tracked else origin
+            self.all.append(carry(start, end, given))
+        for handle, value in state.written():
+            if getattr(handle, "_view", None) is not None:
+                raise NotRollable("a view is written, or what it shows")
+            self.handles.append(handle)
+            self.all.append(carry(value, handle._value, wrap(value)))
+        self._refuse_shared(carried, state, names)
+
+    def _refuse_shared(
+        self, carried: CarriedNames, state: IterationState, names: Mapping[str, Any]
+    ) -> None:
+        """Refuse where one value may stand for two things, of which an iteration changes one."""
+        starts = [carry.start for carry in self.all]
+        if len(set(starts)) < len(starts):
+            raise NotRollable("an array is written, and its name bound to another")
+        reached = [value for _, value in state.handles.values()]
+        reached += [carried.starts[name] for name in carried.originals]
+        for start in starts:
+            if sum(value is start for value in reached) > 1:
+                raise NotRollable("two arrays or names have the same value")
+        arrays = [
+            id(view_root(names[name]))
+            for name in self.names
+            if type(names[name]) is Tracked and not _is_number(value_of(names[name]).aval)
+        ]
+        if len(set(arrays)) < len(arrays):
+            raise NotRollable("two names have one array")
+
+    def assign(self, results: Sequence[Any], frame: FrameType) -> None:
+        """Give names and arrays their values after the loop."""
+        count = len(self.names)
+        set_frame_locals(
+            frame, {**self.kept, **dict(zip(self.names, results[:count], strict=True))}
+        )
+        # What follows is no name's and no array's.
+        for handle, result in zip(self.handles, results[count:], strict=False):
+            write_value(handle, result)
+
+
+def carry(start: Value | None, end: Any, origin: Any) -> Carry:
+    """A value that is carried, if it keeps its type."""
+    if type(start) is not Value:
+        raise NotRollable("a view is carried")
+    aval = end.aval if type(end) is Value else end
+    if not (_is_number(aval) or type(aval) is np.ndarray):
+        raise NotRollable(f"a {type(aval).__name__} is carried")
+    if (type(aval) is np.ndarray) != (type(start.aval) is np.ndarray):
+        raise NotRollable("a number becomes an array")
+    if type(aval) is np.ndarray and not aval.ndim:
+        raise NotRollable("a 0-d array is carried")
+    if type_of(aval) != type_of(start.aval):
+        raise NotRollable("what is carried changes its type")
+    return Carry(start, end, origin)

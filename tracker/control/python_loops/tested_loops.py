@@ -1,0 +1,58 @@
+"""Loops that are no `for` statements: `while` statements, which go on as long as tests of values
+have the same outcome.
+
+`at_test` is called when traced code is about to test a tracked value. The iterations of a loop are
+counted from one test to the next at the same instruction; what is tested is carried like a name.
+"""
+
+from __future__ import annotations
+
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from tracker.control.python_loops.loop_code import TestedLoop, tested_loop
+from tracker.control.python_loops.rolling import UNBOUNDED, LoopRoller
+from tracker.tape.observers import thread_state
+from tracker.tape.record import data_of, value_of
+from tracker.tape.tracer import Tracer, current_tracer
+
+
+def at_test(tested: Any, frame: FrameType) -> Any:
+    """What the frame is to test in place of a tracked value: the same, or what the loop around this
+    test has made of it."""
+    loop = tested_loop(frame.f_code, frame.f_lasti)
+    tracer = current_tracer()
+    if loop is None or tracer is None or np.ndim(value_of(tested).aval):
+        return tested
+    if thread_state.observer is not None or thread_state.stop_gradient is not None:
+        return tested
+    known = tracer.tested_loops
+    running = next((x for x in known if x.frame is frame and x.loop.first == loop.first), None)
+    if running is None:
+        known.append(running := _RunningLoop(tracer, frame, loop))
+    goes_on, tested = running.at_test(tested, loop)
+    if not goes_on:
+        known.remove(running)
+    return tested
+
+
+class _RunningLoop:
+    """A loop that a frame is in, and the test between two of its iterations."""
+
+    def __init__(self, tracer: Tracer, frame: FrameType, loop: TestedLoop) -> None:
+        self.frame, self.loop = frame, loop
+        self.roller = LoopRoller(tracer, loop.code, UNBOUNDED)
+
+    def at_test(self, tested: Any, loop: TestedLoop) -> tuple[bool, Any]:
+        """Whether the loop goes on, and what the frame is to test."""
+        roller = self.roller
+        if loop is self.loop and roller.run is not None:
+            rolled = roller.end(self.frame, value_of(tested))
+            tested = tested if rolled is None else rolled.test
+        goes_on = bool(data_of(tested)) in loop.outcomes
+        if goes_on and roller.run is None and roller.attempts:
+            self.loop = loop
+            roller.begin(self.frame, 0, value_of(tested))
+        return goes_on, tested
