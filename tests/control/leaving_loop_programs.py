@@ -52,7 +52,7 @@ class ForLoops:
     @program(2)
     def number_of_iterations(p):
         x = p[0]
-        for k in range(200):
+        for k in range(200):  # noqa: B007
             x = x * 0.8
             if x < 0.05:
                 break
@@ -329,7 +329,7 @@ class WhileLoops:
             if x > 1.0:
                 s = s + x
             else:
-                s = s * x
+                s, x = s * x, x * 0.9
         return s
 
     @program(None)
