@@ -1,13 +1,13 @@
 """Python loops of traced code, at the price of a few iterations.
 
 Under a trace, `range`, `zip`, `enumerate` and arrays that a `for` statement iterates give a
-`LoopIterator` (`iterator.py`). Between two iterations it has the frame of the loop, and makes one
-iteration symbolic: the loop's index, and plain numbers that the loop carries, become tracked
-numbers. The interpreter runs this iteration as ever, on real numbers, and its equations are
-recorded as ever. If the iteration can stand for those after it, one `loop` equation
-(`control/loop.py`) makes them, its results go into names and arrays, and the iterator ends; the
-equations of the iteration itself are dead code. Otherwise the iterator hands out the remaining
-iterations one by one, as the plain loop.
+`LoopIterator` (`iterator.py`). Between two iterations it has the frame of the loop, and
+`rolling.py` makes one iteration symbolic: the loop's index, and plain numbers that the loop
+carries, become tracked numbers. The interpreter runs this iteration as ever, on real numbers, and
+its equations are recorded as ever. If the iteration can stand for those after it, one `loop`
+equation (`control/loop.py`) makes them, its results go into names and arrays, and the iterator
+ends; the equations of the iteration itself are dead code. Otherwise the iterator hands out the
+remaining iterations one by one, as the plain loop.
 
 Why an iteration may stand for others: an iteration is a function of symbolic numbers and of
 concrete state. If the concrete state is afterwards what it was (`iteration_state.py`), and nothing
@@ -36,8 +36,13 @@ symbolic iteration: the bytecode of the loop, and of functions that it calls, is
   that are affine in the outer index. The trip count of an inner loop may be affine, too; then it is
   an operand, and what the loop stacks has room for the greatest trip count.
 
+Branches on values end a loop before the first iteration that branches otherwise, which runs as a
+plain one: it may leave the loop. A `while_` equation counts the iterations before it, without
+derivatives, and the `loop` equation takes this number. `while` statements have no iterator; their
+iterations are counted from test to test (`tested_loops.py`).
+
 Not rolled: subscripts that wrap around, iterations that read a list that they grow or change
-objects, branches on the index or on values, comprehensions; of slices whose extents move all but
+objects, branches on the index, comprehensions; of slices whose extents move all but
 elementwise ops, sums, products and flips, and where they are parts of large matrices that are not
 multiplied by rows (a product of the part is faster).
 
