@@ -12,6 +12,7 @@ with negative positions wrapped and nothing clipped; it is None where no one for
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from types import CodeType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,12 +26,12 @@ from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 class LoopVariable:
     """The number of an iteration of one loop, from 0 to `last`, which may move with outer loops, of
-    which there are `depth`."""
+    which there are `depth`; `now`: that of the iteration that runs."""
 
-    __slots__ = ("depth", "last")
+    __slots__ = ("depth", "last", "now")
 
-    def __init__(self, last: Affine, depth: int) -> None:
-        self.last, self.depth = last, depth
+    def __init__(self, last: Affine, depth: int, now: int) -> None:
+        self.last, self.depth, self.now = last, depth, now
 
 
 @record(frozen=True)
@@ -64,6 +65,11 @@ class Affine:
     def at_start(self, variable: LoopVariable) -> Affine:
         """The form in the first iteration of a loop."""
         return Affine(self.const, tuple([item for item in self.terms if item[0] is not variable]))
+
+    @property
+    def now(self) -> int:
+        """The value in the iteration that runs."""
+        return self.const + sum(factor * variable.now for variable, factor in self.terms)
 
     @property
     def low(self) -> int:
@@ -135,23 +141,26 @@ class SymbolicIteration:
     may_grow     whether the code of the loop asks for extents in such ways only as are noticed
     growing      the values that are computed from slices whose extents move
     counts       the trip counts of inner loops, by the numbers that say so
+    tests        where Python has branched on values: (code, offset of the instruction)
     has_learned  whether something depends on an extent, or a position, of this iteration alone
     """
 
-    def __init__(self, last: Affine, depth: int, may_grow: bool) -> None:
-        self.variable = LoopVariable(last, depth)
+    def __init__(self, last: Affine, depth: int, may_grow: bool, now: int) -> None:
+        self.variable = LoopVariable(last, depth, now)
         self.forms: dict[Value, Affine] = {}
         self.may_grow = may_grow
         self.growing: set[Value] = set()
         self.counts: dict[Value, Affine] = {}
+        self.tests: dict[Value, tuple[CodeType, int]] = {}
         self.has_learned = False
-        self.number = Value(0, CLOSED, (), NO_PARAMS)
+        self.number = Value(now, CLOSED, (), NO_PARAMS)
         self.forms[self.number] = Affine.of(0, [(self.variable, 1)])
 
     def index(self, start: Affine, step: int) -> Tracked:
-        """The tracked number `start + step * iteration`; its data is that of the first one."""
-        value = Value(start.const, CLOSED, (), NO_PARAMS)
-        self.forms[value] = start.plus(Affine.of(0, [(self.variable, step)]))
+        """The tracked number `start + step * iteration`; its data is that of this one."""
+        form = start.plus(Affine.of(0, [(self.variable, step)]))
+        value = Value(form.now, CLOSED, (), NO_PARAMS)
+        self.forms[value] = form
         tracked: Tracked = wrap(value)
         return tracked
 

@@ -59,13 +59,11 @@ def index_at(
         if subscript is None:
             plain.append(None)
         elif subscript.width is None:
-            plain.append(subscript.start.const)
+            plain.append(subscript.start.now)
         else:
-            width = (
-                subscript.width.const if isinstance(subscript.width, Affine) else subscript.width
-            )
-            stop = subscript.start.const + width * subscript.step
-            plain.append(slice(subscript.start.const, stop if stop >= 0 else None, subscript.step))
+            width = subscript.width.now if isinstance(subscript.width, Affine) else subscript.width
+            stop = subscript.start.now + width * subscript.step
+            plain.append(slice(subscript.start.now, stop if stop >= 0 else None, subscript.step))
     index = canonical_index(tuple(plain), shape)
     if any(subscript is not None and subscript.start.terms for subscript in subscripts):
         return IterationIndex.of(index, tuple(subscripts))

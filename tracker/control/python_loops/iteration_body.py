@@ -16,13 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from tracker.autodiff.call_ops import detach
-from tracker.control.body import BodyBuilder
-from tracker.control.loop import record_loop
+from tracker.control.body import BodyBuilder, TracedBody
 from tracker.control.python_loops.affine_subscripts import NotRollable, stack_rows
 from tracker.control.python_loops.growing_values import GrowingValues
 from tracker.control.python_loops.moving_arrays import MovingArray
-from tracker.control.while_loop import count_steps
 from tracker.ir.graph import Atom
 from tracker.ir.lowering import Host, Loop, Map, Pick
 from tracker.ir.op import has_effect
@@ -35,7 +32,6 @@ from tracker.support.structs import field, record
 from tracker.tape.loop_index import Affine, IterationIndex, LoopVariable, SymbolicIteration
 from tracker.tape.record import apply, wrap
 from tracker.tape.tracer import Tracer
-from tracker.tape.tracked import Tracked
 from tracker.tape.value import NO_PARAMS, Value
 
 _NUMBERS = (int, float, complex)
@@ -97,7 +93,7 @@ class IterationBody:
 
     def __init__(self, iteration: Iteration, counts: Affine) -> None:
         self.iteration, self.variable = iteration, iteration.symbolic.variable
-        self.counts, self.count = counts, counts.const  # in all iterations of outer loops, and now
+        self.counts, self.count = counts, counts.now  # in all iterations of outer loops, and now
         self.substitutes: dict[Value, Any] = {}
         self.equations: list[Equation] = []
         self.positions: list[int] = []
@@ -109,6 +105,8 @@ class IterationBody:
         self.outputs: list[Any] = []
         self.known_rows: dict[Any, Value] = {}
         self.symbols = {symbol.value: symbol for symbol in iteration.symbols}
+        self.moving: dict[Value, MovingArray] = {}
+        self.stacked: dict[Value, int] = {}  # what is appended, with the numbers of outputs
         self.growing = GrowingValues(self)
         all_equations = iteration.equations
         self.made = {value: at for at, (value, _, _) in enumerate(all_equations)}
@@ -163,23 +161,26 @@ class IterationBody:
 
     # The body
 
-    def run(self) -> tuple[list[Any], dict[Value, Any], Any]:
-        """Record the loop; returns the tracked values that the carries have after it, the stacks of
-        what is appended, and the number of iterations."""
+    def write(self) -> TracedBody:
+        """Write the body: the results are the carries, what is stacked and, if the iteration has
+        branched, whether another one branches like this."""
         arrays = {
             c.start: MovingArray(self, c.start, c.end)
             for c in self.iteration.carries
             if type(c.start.aval) is np.ndarray
         }
-        moving = {start: array for start, array in arrays.items() if not array.is_whole}
-        version_of = {version: a for a in moving.values() for version in a.versions}
-        whole = [c for c in self.iteration.carries if c.start not in moving]
+        self.moving = {start: array for start, array in arrays.items() if not array.is_whole}
+        version_of = {version: a for a in self.moving.values() for version in a.versions}
+        whole = [c for c in self.iteration.carries if c.start not in self.moving]
         for carry in whole:
             self.substitutes[carry.start] = self.carry_input(carry.origin, carry.start.aval)
             if carry.start in arrays:
                 self.carried_versions |= self._versions(carry.start)
-        for array in moving.values():
+        for array in self.moving.values():
             array.enter()
+        if self.iteration.conditions:  # all paths through an iteration carry the same
+            for symbol in self.symbols:
+                self.read(symbol)
         for value, code, line in self.needed:
             if value not in self.dependent:
                 continue
@@ -193,19 +194,28 @@ class IterationBody:
                 self.substitutes[value] = self._written(value)
         for carry in whole:
             self.end_carry(self.substitutes[carry.start], self.read(carry.end))
-        for array in moving.values():
+        for array in self.moving.values():
             array.leave()
-        stacked = {
+        self.stacked = {
             x: self.output(self.read(x)) for x in self.iteration.appended if x in self.dependent
         }
-        results, count = self._record()
+        return self._build()
+
+    def after(self, found: Sequence[Any]) -> tuple[list[Any], dict[Value, Any]]:
+        """From the results of the loop, what the carries have after it, and the stacks of what is
+        appended."""
+        inputs = list(self.starts)
+
+        def results(of: Value | int) -> Any:
+            return found[inputs.index(of) if isinstance(of, Value) else len(inputs) + of]
+
         after = []
         for carry in self.iteration.carries:
-            if carry.start in moving:
-                after.append(moving[carry.start].result(results))
+            if carry.start in self.moving:
+                after.append(self.moving[carry.start].result(results))
             else:
                 after.append(results(self.substitutes[carry.start]))
-        return after, {value: results(number) for value, number in stacked.items()}, count
+        return after, {value: results(number) for value, number in self.stacked.items()}
 
     def _versions(self, start: Value) -> set[Value]:
         """A carried array, and what it is after each write."""
@@ -321,7 +331,7 @@ class IterationBody:
         self.outputs.append(value)
         return len(self.outputs) - 1
 
-    def _count_operand(self) -> Any:
+    def count_operand(self) -> Any:
         """The trip count, as a number of the iteration of the loop around this one."""
         total: Any = self.counts.const
         outer = self.iteration.tracer.iterations
@@ -357,9 +367,7 @@ class IterationBody:
             found = holds if found is None else self.emit(logical_and, both, NO_PARAMS, np.True_)
         return found
 
-    def _record(self) -> tuple[Any, Any]:
-        """Record the loop; returns a function from a carried input, or the number of an output, to
-        its result, and the number of iterations."""
+    def _build(self) -> TracedBody:
         is_alike = self._is_alike()
         ends = [*map(self.ends.get, self.starts), *self.outputs]
         if is_alike is not None:
@@ -368,20 +376,8 @@ class IterationBody:
         tracer = Tracer(1)
         tracer.recording.equations = self.equations
         tracer.recording.plain_arrays = self.iteration.tracer.recording.plain_arrays
-        inputs, starts, rows = list(self.starts), [*self.starts.values()], [*self.rows.values()]
-        builder = _IterationBodyBuilder(tracer, [*inputs, *self.rows], self.positions)
-        body = builder.build("iteration", ends)
-        if is_alike is None:
-            count, length = self._count_operand(), self.count
-        else:
-            count, length = count_steps(body, starts, rows, self.count)
-            rows = [_without_cotangents_from(count, stack[:length]) for stack in rows]
-        found = record_loop(body, count, starts, rows, length, False)
-
-        def result(of: Value | int) -> Any:
-            return found[inputs.index(of) if isinstance(of, Value) else len(inputs) + of]
-
-        return result, count
+        builder = _IterationBodyBuilder(tracer, [*self.starts, *self.rows], self.positions)
+        return builder.build("iteration", ends)
 
 
 class _IterationBodyBuilder(BodyBuilder):
@@ -396,15 +392,6 @@ class _IterationBodyBuilder(BodyBuilder):
         if self.tracer.recording.plain_arrays.at(array, at) is not array:
             raise NotRollable("an iteration writes into a plain array")
         return self._hoist(array, array, id(array))
-
-
-def _without_cotangents_from(count: Any, stack: Any) -> Any:
-    """The rows of a loop that ends after `count` iterations: the others are read by none, and the
-    reverse loop, which gives a cotangent for each row, leaves theirs undefined."""
-    if type(stack) is not Tracked or stack.dtype.kind not in "fc":
-        return stack
-    positions = np.arange(len(stack)).reshape(-1, *(1,) * (stack.ndim - 1))
-    return np.where(positions < count, stack, detach(stack))
 
 
 def _is_small_write(value: Value) -> bool:

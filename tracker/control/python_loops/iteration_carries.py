@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
@@ -83,15 +83,20 @@ def _is_number(aval: Any) -> bool:
 
 
 class IterationCarries:
-    """What an iteration has given other values: names, and arrays that it has written into."""
+    """What an iteration has given other values: names, and arrays that it has written into.
+
+    kept    names that go on with what they had
+    all     by name, or by the id of the array
+    arrays  by their ids
+    """
 
     def __init__(
         self, carried: CarriedNames, state: IterationState, names: Mapping[str, Any]
     ) -> None:
-        self.names: list[str] = []
-        self.handles: list[Tracked] = []
-        self.kept: dict[str, Any] = {}  # names that go on with what they had
-        self.all: list[Carry] = []  # of names, then of handles
+        self.carried, self.state, self.names = carried, state, names
+        self.kept: dict[str, Any] = {}
+        self.all: dict[str | int, Carry] = {}
+        self.arrays: dict[int, Tracked] = {}
         handles = {id(x) for x, _ in state.handles.values()}
         for name, before in carried.names.items():
             after = names.get(name)
@@ -103,48 +108,60 @@ class IterationCarries:
                 raise NotRollable(f"{name} changes")
             if id(view_root(after)) in handles and not _is_number(value_of(after).aval):
                 raise NotRollable(f"{name} is an array that has another name")
-            self.names.append(name)
             end = value_of(after) if type(after) is Tracked else after
-            start = carried.starts[name]
-            origin = carried.originals.get(name, before)
-            given = wrap(start) if type(origin) is Tracked else origin
-            self.all.append(carry(start, end, given))
+            self.all[name] = self._carry_of_name(name, end)
         for handle, value in state.written():
             if getattr(handle, "_view", None) is not None:
                 raise NotRollable("a view is written, or what it shows")
-            self.handles.append(handle)
-            self.all.append(carry(value, handle._value, wrap(value)))
-        self._refuse_shared(carried, state, names)
+            self.arrays[id(handle)] = handle
+            self.all[id(handle)] = carry(value, handle._value, wrap(value))
+        self._refuse_shared()
 
-    def _refuse_shared(
-        self, carried: CarriedNames, state: IterationState, names: Mapping[str, Any]
-    ) -> None:
+    def _carry_of_name(self, name: str, end: Any) -> Carry:
+        before = self.carried.names[name]
+        start = self.carried.starts[name]
+        origin = self.carried.originals.get(name, before)
+        return carry(start, end, wrap(start) if type(origin) is Tracked else origin)
+
+    def add(self, others: IterationCarries) -> None:
+        """Carry what other iterations have given other values, too."""
+        for key in others.all:
+            if key in self.all:
+                continue
+            if isinstance(key, str):
+                self.all[key] = self._carry_of_name(key, self.carried.starts[key])
+                self.kept.pop(key, None)
+            else:
+                handle, value = self.state.handles[key]
+                self.arrays[key] = handle
+                self.all[key] = carry(value, value, None if value is None else wrap(value))
+        self._refuse_shared()
+
+    def _refuse_shared(self) -> None:
         """Refuse where one value may stand for two things, of which an iteration changes one."""
-        starts = [carry.start for carry in self.all]
+        starts = [carry.start for carry in self.all.values()]
         if len(set(starts)) < len(starts):
             raise NotRollable("an array is written, and its name bound to another")
-        reached = [value for _, value in state.handles.values()]
-        reached += [carried.starts[name] for name in carried.originals]
+        reached = [value for _, value in self.state.handles.values()]
+        reached += [self.carried.starts[name] for name in self.carried.originals]
         for start in starts:
             if sum(value is start for value in reached) > 1:
                 raise NotRollable("two arrays or names have the same value")
+        changed = [self.names[name] for name in self.all if isinstance(name, str)]
         arrays = [
-            id(view_root(names[name]))
-            for name in self.names
-            if type(names[name]) is Tracked and not _is_number(value_of(names[name]).aval)
+            id(view_root(x))
+            for x in changed
+            if type(x) is Tracked and not _is_number(value_of(x).aval)
         ]
         if len(set(arrays)) < len(arrays):
             raise NotRollable("two names have one array")
 
-    def assign(self, results: Sequence[Any], frame: FrameType) -> None:
+    def assign(self, results: Mapping[str | int, Any], frame: FrameType) -> None:
         """Give names and arrays their values after the loop."""
-        count = len(self.names)
-        set_frame_locals(
-            frame, {**self.kept, **dict(zip(self.names, results[:count], strict=True))}
-        )
-        # What follows is no name's and no array's.
-        for handle, result in zip(self.handles, results[count:], strict=False):
-            write_value(handle, result)
+        named = {key: x for key, x in results.items() if isinstance(key, str)}
+        set_frame_locals(frame, {**self.kept, **named})
+        for key, handle in self.arrays.items():
+            write_value(handle, results[key])
 
 
 def carry(start: Value | None, end: Any, origin: Any) -> Carry:

@@ -70,7 +70,7 @@ class _Source:
     @property
     def count(self) -> int:
         """How many items there are now."""
-        return self.counts.const
+        return self.counts.now
 
 
 def _source(kind: str, given: tuple[Any, ...]) -> _Source | None:
@@ -120,21 +120,23 @@ def _range_source(first: Any, low: Affine, step: int, counts: Affine) -> _Source
     """A range from a number, which has a form."""
 
     def symbolic(iteration: SymbolicIteration, at: int, symbols: list[Symbol]) -> Any:
-        made = iteration.index(low.plus(Affine(step * at)), step)
-        symbols.append(Symbol(made._value, first + step * at, step))  # type: ignore[arg-type]
+        start = at - iteration.variable.now
+        made = iteration.index(low.plus(Affine(step * start)), step)
+        symbols.append(Symbol(made._value, first + step * start, step))  # type: ignore[arg-type]
         return made
 
-    return _Source(counts, lambda at: low.const + step * at, symbolic)
+    return _Source(counts, lambda at: low.now + step * at, symbolic)
 
 
 def _rows_source(array: Any) -> _Source:
     def symbolic(iteration: SymbolicIteration, at: int, symbols: list[Symbol]) -> Any:
-        index = iteration.index(Affine(at), 1)
-        symbols.append(Symbol(index._value, at, 1))  # type: ignore[arg-type]
+        start = at - iteration.variable.now
+        index = iteration.index(Affine(start), 1)
+        symbols.append(Symbol(index._value, start, 1))  # type: ignore[arg-type]
         if type(array) is Tracked:
             return array[index]
         subscripts = (
-            AffineSubscript(Affine.of(at, [(iteration.variable, 1)])),
+            AffineSubscript(Affine.of(start, [(iteration.variable, 1)])),
             *(AffineSubscript(Affine(0), n) for n in array.shape[1:]),
         )
         plain = (at, *(slice(0, n, 1) for n in array.shape[1:]))
@@ -162,20 +164,20 @@ class LoopIterator:
 
     def __next__(self) -> Any:
         frame, roller = sys._getframe(1), self.roller
-        run, passed_at, self.tracked_at = roller.run, self.tracked_at, None
+        passed_at, self.tracked_at = self.tracked_at, None
         rolled = roller.end(frame)
-        if run is not None and rolled is not None:
-            self.at = run.at + rolled.count
+        if rolled is not None:
+            self.at = rolled.at + rolled.count
             if rolled.tracked_count is not None:
-                self.tracked_at = run.at + apply(item, (rolled.tracked_count,))
+                self.tracked_at = rolled.at + apply(item, (rolled.tracked_count,))
+        if passed_at is not None:
+            int(passed_at)  # from here on the trace is for this number of iterations
         at, count = self.at, self.source.count
         if at >= count:
             raise StopIteration
         self.at = at + 1
         if self.tracked_at is not None:
             return self.source.item(self.tracked_at)
-        if passed_at is not None:
-            int(passed_at)  # from here on the trace is for this number of iterations
         moves = bool(self.source.counts.terms)
         if roller.attempts and (at == 0 if moves else count - at >= _MIN_TRIP_COUNT):
             iteration = roller.begin(frame, at)

@@ -74,8 +74,12 @@ class CodeNames:
 @record(frozen=True, eq=False)
 class LoopCode:
     """A loop: the names it reads; those it binds that the next iteration may read (`carried`) and
-    that may be read after it (`read_after`)."""
+    that may be read after it (`read_after`). `region`: the numbers of its instructions; `head`: the
+    instruction where iterations end."""
 
+    code: CodeType
+    region: range
+    head: int
     names: CodeNames
     bound: frozenset[str]
     carried: frozenset[str]
@@ -114,6 +118,15 @@ class _Reader:
             if step.opcode in _JUMPS
         ]
         return [(head, at) for head, at in found if head <= at]
+
+    def ends_of_test(self, at: int) -> dict[bool, int] | None:
+        """Where a test goes by its outcome; None of what is no test."""
+        jump = at + (self.steps[at].opname == "TO_BOOL")
+        name = self.steps[jump].opname
+        if not name.startswith("POP_JUMP") or "NONE" in name:
+            return None
+        on_true = "TRUE" in name
+        return {on_true: self.number_at(self.steps[jump].argval), not on_true: jump + 1}
 
     @functools.cached_property
     def depths(self) -> list[int | None]:
@@ -192,7 +205,7 @@ def loop_code(code: CodeType, offset: int, called: str | None) -> LoopCode | Non
         return None
     end = reader.number_at(steps[head].argval)
     after = reader.live[end] if end < len(steps) else frozenset[str]()
-    return _code_of(reader, code, range(head + 1, end), (head, end), head + 1, after)
+    return _code_of(reader, code, range(head + 1, end), (head, end), head, after)
 
 
 @record(frozen=True, eq=False)
@@ -213,23 +226,48 @@ def tested_loop(code: CodeType, offset: int) -> TestedLoop | None:
         return None
     reader = _Reader(code)
     steps, at = reader.steps, reader.number_at(offset)
-    jump = at + (steps[at].opname == "TO_BOOL")
     loops = [(head, last) for head, last in reader.back_edges if head <= at <= last]
-    if not loops or not steps[jump].opname.startswith("POP_JUMP"):
+    if not loops or reader.ends_of_test(at) is None:
         return None
     first, last = min(loops, key=lambda edge: edge[1] - edge[0])
     depth = reader.depths[first]
-    if depth is None or reader.depths[jump] != depth + 1:
+    if depth is None or reader.depths[at] != depth + 1:
         return None  # an expression has begun before the test
     if any(step.opname == "FOR_ITER" for step in steps[first : first + 2]):
         return None
     # `continue` may go to a copy of the test before the loop.
     first = min(head for head, source in reader.back_edges if first <= source <= last)
-    on_true = "TRUE" in steps[jump].opname
-    ends = {on_true: reader.number_at(steps[jump].argval), not on_true: jump + 1}
+    ends = reader.ends_of_test(at)
+    assert ends is not None
     outcomes = frozenset(outcome for outcome, to in ends.items() if first <= to <= last)
     found = _code_of(reader, code, range(first, last + 1), (first, last), at, reader.live[at])
     return None if found is None else TestedLoop(first, outcomes, found)
+
+
+@functools.lru_cache(4096)
+def may_leave(loop: LoopCode, code: CodeType, offset: int, outcome: bool) -> bool:
+    """Whether an iteration that goes another way at a test than by `outcome` may leave the loop
+    before it comes to where it would be anyway."""
+    if code is not loop.code:
+        return False  # of a function that the loop calls
+    reader = _Reader(code)
+    ends = reader.ends_of_test(reader.number_at(offset))
+    if ends is None:
+        return True
+    others = _reached(reader, loop, ends[not outcome]) - _reached(reader, loop, ends[outcome])
+    return any(n not in loop.region and n != loop.head for n in others)
+
+
+def _reached(reader: _Reader, loop: LoopCode, start: int) -> set[int]:
+    """The instructions that an iteration may come to, with those outside where it leaves."""
+    found, stack = {start}, [start]
+    while stack:
+        at = stack.pop()
+        if at != loop.head and at in loop.region:
+            more = set(reader.successors(at)) or {-1}
+            stack.extend(more - found)
+            found |= more
+    return found
 
 
 def _code_of(
@@ -237,11 +275,11 @@ def _code_of(
     code: CodeType,
     body: range,
     limits: tuple[int, int],
-    start: int,
+    head: int,
     after: frozenset[str],
 ) -> LoopCode | None:
-    """The loop of these instructions, whose iterations begin at `start`; `after`: the names that
-    are live where it ends."""
+    """The loop of these instructions, whose iterations end at `head`; `after`: the names that are
+    live where it ends."""
     steps = reader.steps
     first, last = (
         steps[at].offset if at < len(steps) else sys.maxsize for at in (limits[0], limits[1])
@@ -258,7 +296,8 @@ def _code_of(
         return None
     outside = [n for at in body for n in reader.successors(at) if not limits[0] <= n <= limits[1]]
     after = after.union(*(reader.live[n] for n in outside))
-    return LoopCode(names, bound, bound & reader.live[start], bound & after)
+    carried = bound & reader.live[head if head in body else head + 1]
+    return LoopCode(code, body, head, names, bound, carried, bound & after)
 
 
 def _is_call_of(steps: Sequence[dis.Instruction], at: int, name: str) -> bool:

@@ -18,19 +18,24 @@ from tracker.control.python_loops.growing_lists import GrowingLists, with_plain_
 from tracker.control.python_loops.iteration_body import Carry, Iteration, IterationBody, Symbol
 from tracker.control.python_loops.iteration_carries import CarriedNames, IterationCarries
 from tracker.control.python_loops.iteration_state import IterationState
-from tracker.control.python_loops.loop_code import LoopCode
+from tracker.control.python_loops.loop_code import LoopCode, may_leave
+from tracker.control.python_loops.recorded_loop import RecordedLoop
 from tracker.ir.types import type_of
 from tracker.jit.tracing import calls_unmonitored
+from tracker.ops.elementwise.comparison import equal
 from tracker.support.cpython import frame_locals, set_frame_locals
 from tracker.support.structs import record
 from tracker.tape.loop_index import Affine, SymbolicIteration
-from tracker.tape.record import data_of, wrap
+from tracker.tape.record import apply, data_of, value_of, wrap
 from tracker.tape.tracer import Tracer, current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 
 UNBOUNDED = Affine(1 << 30)  # the trip count of a loop that ends when a condition holds
 _ATTEMPTS = 3  # symbolic iterations; what is carried may have settled on a type by then
+_MORE_ATTEMPTS = 8  # iterations of a loop that branches, which may take other paths
+_MAX_PATHS = 4
+_TEST = -1  # the key of what a loop tests, among carries
 _MIN_EQUATIONS = 2_000  # of a loop over numbers and small arrays; a shorter one is faster unrolled
 _MIN_EQUATIONS_OF_LARGE = 150  # the same, over other arrays
 
@@ -41,8 +46,10 @@ _running: list[weakref.ref[LoopRoller]] = []
 class _SymbolicRun:
     """A symbolic iteration that is running: what it started from.
 
-    test    what the loop has tested before it, if it is no `for` statement
-    marks   how much the tracer had noted, and `guards` how many guards
+    test     what the loop has tested before it, if it is no `for` statement
+    marks    how much the tracer had noted, and `guards` how many guards
+    carries  once it has ended; `path`: its operations and branches; `may_leave`: whether some of
+             its branches lead out of the loop, and `may_branch`: whether some do not
     """
 
     symbolic: SymbolicIteration
@@ -53,26 +60,39 @@ class _SymbolicRun:
     test: Value | None
     marks: tuple[int, ...]
     guards: int
+    carries: IterationCarries = None  # type: ignore[assignment]
+    path: Any = None
+    may_leave: bool = False
+    may_branch: bool = False
 
 
 @record(eq=False)
 class RolledLoop:
-    """A loop that was recorded: how many iterations it took; the same number, tracked, if it
-    depends on values; and what the plain loop goes on to test."""
+    """A loop that was recorded, from iteration number `at` on: how many iterations it took; the
+    same number, tracked, if it depends on values; and what the plain loop goes on to test."""
 
+    at: int
     count: int
     tracked_count: Any
     test: Any
 
 
 class LoopRoller:
-    """Rolls one loop. `counts`: its trip count; `attempts`: how many iterations may still be made
-    symbolic; `run`: the one that is running."""
+    """Rolls one loop.
+
+    counts      its trip count
+    attempts    how many iterations may still be made symbolic
+    run         the one that is running
+    paths       those before it that have taken different paths, without a plain one in between
+    conditions  what iterations since the first of these have branched on
+    """
 
     def __init__(self, tracer: Tracer, code: LoopCode, counts: Affine) -> None:
         self.tracer, self.code, self.counts = tracer, code, counts
         self.attempts = _ATTEMPTS
         self.run: _SymbolicRun | None = None
+        self.paths: list[_SymbolicRun] = []
+        self.conditions: set[Value] = set()
         _running[:] = [ref for ref in _running if ref() is not None]
         _running.append(weakref.ref(self))
 
@@ -80,6 +100,7 @@ class LoopRoller:
         """Make iteration number `at` a symbolic one, if what it may change can be compared."""
         tracer = self.tracer
         self.attempts -= 1
+        paths, self.paths = self.paths, []
         if current_tracer() is not tracer or tracer.abort_reason:
             return None
         names = frame_locals(frame)
@@ -92,15 +113,16 @@ class LoopRoller:
             return None
         if test is not None and any(type(x) is not Tracked for x in carried.names.values()):
             return None  # what it tests might change unseen, and the loop be left
-        symbolic = SymbolicIteration(
-            self.counts.minus(Affine(1 + at)), len(tracer.iterations), state.may_grow
-        )
+        since = at - paths[0].at if paths else 0
+        last = self.counts.minus(Affine(1 + at - since))
+        symbolic = SymbolicIteration(last, len(tracer.iterations), state.may_grow, since)
         begin = len(tracer.recording.equations)
         iteration = Iteration(symbolic, tracer, begin, [Symbol(symbolic.number, 0, 1)])
         guards = len(tracer.guards.conversions)
         self.run = _SymbolicRun(
             symbolic, iteration, at, state, carried, test, _marks(tracer), guards
         )
+        self.paths = paths
         if carried.originals:
             set_frame_locals(frame, carried.symbolic)
         tracer.iterations.append(symbolic)
@@ -155,59 +177,120 @@ class LoopRoller:
     ) -> RolledLoop | None:
         """Record the loop, and give names and arrays their values after it."""
         tracer, state = self.tracer, run.state
+        paths, self.paths = self.paths, []
+        if not paths:
+            self.conditions.clear()
         if current_tracer() is not tracer or tracer.abort_reason or _marks(tracer) != run.marks:
             return None
         if run.symbolic.has_learned or not state.is_unchanged():
             return None
-        carries = IterationCarries(run.carried, state, names)
+        run.carries = carries = IterationCarries(run.carried, state, names)
         if run.test is not None and test is not None:
             if type_of(test.aval) != type_of(run.test.aval):
                 return None
-            carries.all.append(Carry(run.test, test, wrap(run.test)))
-        starts = {each.start for each in carries.all}
+            carries.all[_TEST] = Carry(run.test, test, wrap(run.test))
+        starts = {each.start for each in carries.all.values()}
         lists = GrowingLists(state, run.carried.names, names)
         conditions = self._conditions(run, starts)
         if conditions is None or len(starts) < len(carries.all):
             return None
-        if conditions and constants.values.issuperset(conditions):
-            return None  # the branches are the same in every call
-        # The last iteration of a `for` statement may have to be a plain one.
-        binds_more = bool(conditions or self.code.read_after - self.code.carried)
-        peeled = run.test is None and binds_more
+        if conditions:
+            if lists.values or constants.values.issuperset(conditions):
+                return None  # branches on plain numbers alone are the same in every call
+            run.iteration.conditions = conditions
+            return self._roll_paths([*paths, run], frame)
+        return None if paths else self._roll_all(run, constants, lists, frame)
+
+    def _roll_all(
+        self, run: _SymbolicRun, constants: ConstantValues, lists: GrowingLists, frame: FrameType
+    ) -> RolledLoop | None:
+        """Roll a loop whose iterations do not branch."""
+        carries = list(run.carries.all.values())
+        # The last iteration binds names that are read after the loop.
+        peeled = bool(self.code.read_after - self.code.carried)
         counts = self.counts.minus(Affine(run.at + peeled))
-        if (lists.values and (conditions or counts.terms)) or (counts.terms and peeled):
+        if counts.terms and (lists.values or peeled):
             return None
         run.symbolic.variable.last = counts.minus(Affine(1))
-        run.iteration.carries, run.iteration.appended = carries.all, lists.values
-        run.iteration.conditions = conditions
+        run.iteration.carries, run.iteration.appended = carries, lists.values
         body = IterationBody(run.iteration, counts)
-        least = self._least_count(body)
-        if counts.high < least:
+        if counts.high < self._least_count(body):
             self.attempts = 0
             return None
-        count = counts.const
-        exact: list[Any] = [None] * len(carries.all)
+        count = counts.now
+        exact: list[Any] = [None] * len(carries)
         numbers: dict[Value, list[Any]] = {}
-        if not counts.terms and not conditions:
-            exact, numbers = constants.after(count, carries.all, lists.values)
+        if not counts.terms:
+            exact, numbers = constants.after(count, carries, lists.values)
         if len(numbers) == len(lists.values) and exact and all(data is not None for data in exact):
             return None  # the plain loop is as fast
         run.iteration.appended = [value for value in lists.values if value not in numbers]
-        results, stacks, tracked_count = body.run()
-        if conditions:
-            count = int(data_of(tracked_count))
-            if count < least:
-                return None
-            guards = tracer.guards.conversions
-            guards[run.guards :] = [g for g in guards[run.guards :] if g[1] not in conditions]
+        results, stacks = body.after(RecordedLoop([body]).record())
         found = [
             data if data is not None else made for data, made in zip(exact, results, strict=True)
         ]
-        carries.assign(found, frame)
+        run.carries.assign(dict(zip(run.carries.all, found, strict=True)), frame)
         lists.extend(count, stacks, numbers, frame_locals(frame))
         self.attempts = 0
-        tested = None if run.test is None else found[-1]
-        return RolledLoop(count, tracked_count if conditions else None, tested)
+        return RolledLoop(run.at, count, None, None)
+
+    def _roll_paths(self, runs: list[_SymbolicRun], frame: FrameType) -> RolledLoop | None:
+        """Roll a loop whose iterations branch on values, from the first of these iterations to the
+        next one that takes none of their paths; None if more iterations are to be symbolic first.
+        """
+        first, last = runs[0], runs[-1]
+        last.path = _path(last)
+        self.conditions.update(last.iteration.conditions)
+        for run in runs:
+            for other in runs:
+                run.carries.add(other.carries)
+        if last.path in {run.path for run in runs[:-1]}:
+            runs = runs[:-1]
+        # The plain loop runs the last iteration, if it may leave the loop, or binds names.
+        leaves = {self._may_leave(last, *each) for each in last.iteration.conditions.items()}
+        last.may_leave, last.may_branch = True in leaves, False in leaves
+        peeled = first.test is None and (
+            any(run.may_leave for run in runs) or bool(self.code.read_after - self.code.carried)
+        )
+        counts = self.counts.minus(Affine(first.at + peeled))
+        if counts.terms:
+            return None  # there may be no last iteration
+        for run in runs:
+            run.symbolic.variable.last = counts.minus(Affine(1))
+            run.iteration.carries = [run.carries.all[key] for key in first.carries.all]
+        bodies = [IterationBody(run.iteration, counts) for run in runs]
+        least = self._least_count(bodies[0])
+        if counts.high < least:
+            self.attempts = 0
+            return None
+        loop = RecordedLoop(bodies)
+        count, done = int(data_of(loop.count)), last.at + 1 - first.at
+        if done == 1:
+            self.attempts = _MORE_ATTEMPTS
+        if (
+            any(run.may_branch for run in runs)
+            and count < min(counts.high, done + self.attempts)
+            and len(runs) < _MAX_PATHS
+        ):
+            self.paths = runs  # an iteration that comes soon takes another path
+            return None
+        if count < max(least, done):
+            return None
+        guards = self.tracer.guards.conversions
+        guards[first.guards :] = [g for g in guards[first.guards :] if g[1] not in self.conditions]
+        if first.test is None and not peeled:
+            is_whole = apply(equal, (loop.count, counts.high))
+            self.tracer.add_guard(value_of(is_whole), "bool")
+        results, _ = bodies[0].after(loop.record())
+        found = dict(zip(first.carries.all, results, strict=True))
+        first.carries.assign(found, frame)
+        self.attempts = 0
+        return RolledLoop(first.at, count, loop.count, found.get(_TEST))
+
+    def _may_leave(self, run: _SymbolicRun, tested: Value, outcome: bool) -> bool:
+        """Whether the loop may be left where an iteration branches otherwise."""
+        where = run.symbolic.tests.get(tested)
+        return where is None or may_leave(self.code, *where, outcome)
 
     def _conditions(self, run: _SymbolicRun, starts: set[Value]) -> dict[Value, bool] | None:
         """What the iteration has branched on, with the branches it took; None if Python depends on
@@ -235,6 +318,15 @@ class LoopRoller:
                 equations *= outer.counts.high
         least = _MIN_EQUATIONS_OF_LARGE if large else _MIN_EQUATIONS
         return -(-least // max(equations, 1))
+
+
+def _path(run: _SymbolicRun) -> Any:
+    """The operations and branches of an iteration."""
+    equations = run.iteration.equations
+    return (
+        tuple([(value.op.name, line) for value, _, line in equations if value.op is not None]),
+        tuple(run.iteration.conditions.values()),
+    )
 
 
 def _marks(tracer: Tracer) -> tuple[int, ...]:

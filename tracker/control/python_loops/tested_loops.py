@@ -22,8 +22,10 @@ from tracker.tape.tracer import Tracer, current_tracer
 def at_test(tested: Any, frame: FrameType) -> Any:
     """What the frame is to test in place of a tracked value: the same, or what the loop around this
     test has made of it."""
-    loop = tested_loop(frame.f_code, frame.f_lasti)
     tracer = current_tracer()
+    for iteration in tracer.iterations if tracer is not None else ():
+        iteration.tests[value_of(tested)] = frame.f_code, frame.f_lasti
+    loop = tested_loop(frame.f_code, frame.f_lasti)
     if loop is None or tracer is None or np.ndim(value_of(tested).aval):
         return tested
     if thread_state.observer is not None or thread_state.stop_gradient is not None:
@@ -42,7 +44,7 @@ class _RunningLoop:
     """A loop that a frame is in, and the test between two of its iterations."""
 
     def __init__(self, tracer: Tracer, frame: FrameType, loop: TestedLoop) -> None:
-        self.frame, self.loop = frame, loop
+        self.frame, self.loop, self.at = frame, loop, 0
         self.roller = LoopRoller(tracer, loop.code, UNBOUNDED)
 
     def at_test(self, tested: Any, loop: TestedLoop) -> tuple[bool, Any]:
@@ -51,8 +53,11 @@ class _RunningLoop:
         if loop is self.loop and roller.run is not None:
             rolled = roller.end(self.frame, value_of(tested))
             tested = tested if rolled is None else rolled.test
+            self.at += 1
         goes_on = bool(data_of(tested)) in loop.outcomes
         if goes_on and roller.run is None and roller.attempts:
-            self.loop = loop
-            roller.begin(self.frame, 0, value_of(tested))
+            if not roller.paths:
+                self.loop = loop
+            if loop is self.loop:
+                roller.begin(self.frame, self.at, value_of(tested))
         return goes_on, tested

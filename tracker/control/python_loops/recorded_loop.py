@@ -1,0 +1,83 @@
+"""The equations of a loop, from the bodies of its iterations: `record_iterations`.
+
+Where iterations branch on values, there is a body for each path that was seen. The loop ends before
+the first iteration that takes another one: a `while_` equation counts the iterations, without
+derivatives, and the `loop` equation takes this number.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.autodiff.call_ops import detach
+from tracker.control.body import TracedBody, split_list, trace_body
+from tracker.control.branch import record_branch
+from tracker.control.loop import record_loop
+from tracker.control.python_loops.iteration_body import IterationBody
+from tracker.control.while_loop import count_steps
+from tracker.tape.record import data_of, replay
+from tracker.tape.tracked import Tracked
+
+
+class RecordedLoop:
+    """The loop that starts where the first body's iteration does. `count`: how many iterations it
+    takes, and `found`, once it is recorded, its results."""
+
+    def __init__(self, bodies: Sequence[IterationBody]) -> None:
+        self.first = bodies[0]
+        steps = [body.write() for body in bodies]
+        self.starts, self.length = list(self.first.starts.values()), self.first.count
+        self.rows = [stack for body in bodies for stack in body.rows.values()]
+        if self.first.iteration.conditions:
+            self.step = steps[0] if len(bodies) == 1 else self._with_branches(bodies, steps)
+            self.count, self.length = count_steps(self.step, self.starts, self.rows, self.length)
+            self.rows = [self._read_rows(stack[: self.length]) for stack in self.rows]
+        else:
+            (self.step,), self.count = steps, self.first.count_operand()
+
+    def record(self) -> list[Any]:
+        """Record the loop; returns its results."""
+        return record_loop(self.step, self.count, self.starts, self.rows, self.length, False)
+
+    def _read_rows(self, stack: Any) -> Any:
+        """Rows of which the first are read: the reverse loop, which gives a cotangent for each,
+        leaves those of the others undefined."""
+        if type(stack) is not Tracked or stack.dtype.kind not in "fc":
+            return stack
+        positions = np.arange(len(stack)).reshape(-1, *(1,) * (stack.ndim - 1))
+        return np.where(positions < self.count, stack, detach(stack))
+
+    def _with_branches(
+        self, bodies: Sequence[IterationBody], steps: Sequence[TracedBody]
+    ) -> TracedBody:
+        """A body that takes the path of one of those given."""
+        hoisted = [len(step.hoisted) for step in steps]
+        rows = [len(body.rows) for body in bodies]
+        carries = len(self.starts)
+
+        def of_path(at: int, fixed: Sequence[Any]) -> Callable[..., list[Any]]:
+            def results(*operands: Any) -> list[Any]:
+                carried, *elements = split_list(operands, carries, *rows)
+                return replay(steps[at].function, [*fixed, *carried, *elements[at]])
+
+            return results
+
+        def step(*flat: Any) -> list[Any]:
+            *consts, operands = split_list(flat, *hoisted)
+            paths = [of_path(at, fixed) for at, fixed in enumerate(consts)]
+            alike = [path(*operands)[-1] for path in paths]
+            chosen: Any = len(paths) - 1
+            for at in reversed(range(len(paths) - 1)):
+                chosen = np.where(alike[at], at, chosen)
+            samples = [data_of(x) for x in operands]
+            bodies = [trace_body("path", path, samples) for path in paths]
+            found = record_branch(chosen, bodies, operands)
+            return [*found[:-1], functools.reduce(np.logical_or, alike)]
+
+        samples = [*map(data_of, self.starts), *(data_of(stack)[0] for stack in self.rows)]
+        consts = [x for each in steps for x in each.hoisted]
+        return trace_body("iteration", step, samples, consts)
