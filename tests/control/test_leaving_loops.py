@@ -64,6 +64,11 @@ UPDATES = (
     "if t > {c}: return t * a",
     "if b * b < {c}: s = s + table[k]",
     "s = s + table[n]",
+    "if table[n] > {c}: a = a * 0.9\n        else: s = s + table[n] * b",
+    "if a > b: a, b = b, a * 1.1",
+    "s = s + min(a, b)",
+    "if a * a > {c}:\n            s = s + a\n            k += 1\n        elif b < {c}: b = b + 0.3",
+    "a = a if np.sin(9.0 * a) > 0 else a * 0.9",
     "for j in range(6): s = s + 0.01 * v[j % 3]",
     "for _ in range(30):\n            b = b * 0.8\n            if b < {c}: break",
 )

@@ -29,7 +29,7 @@ from tracker.tape.loop_index import (
     note_unknown_subscript,
 )
 from tracker.tape.observers import thread_state
-from tracker.tape.record import apply, record_result
+from tracker.tape.record import apply, record_result, value_of
 from tracker.tape.tracer import Tracer, current_tracer
 from tracker.tape.tracked import Tracked
 
@@ -176,13 +176,17 @@ class LoopIterator:
         if at >= count:
             raise StopIteration
         self.at = at + 1
-        if self.tracked_at is not None:
-            return self.source.item(self.tracked_at)
         moves = bool(self.source.counts.terms)
         if roller.attempts and (at == 0 if moves else count - at >= _MIN_TRIP_COUNT):
             iteration = roller.begin(frame, at)
             if iteration is not None:
+                if self.tracked_at is not None:  # unless this iteration is rolled with those before
+                    int(self.tracked_at)
+                    roller.conditions.add(value_of(self.tracked_at))
+                    self.tracked_at = None
                 return self.source.symbolic(iteration.symbolic, at, iteration.symbols)
+        if self.tracked_at is not None:
+            return self.source.item(self.tracked_at)
         if moves:
             note_unknown_subscript()  # how many iterations there are
         return self.source.item(at)

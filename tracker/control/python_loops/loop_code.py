@@ -251,10 +251,14 @@ def may_leave(loop: LoopCode, code: CodeType, offset: int, outcome: bool) -> boo
     if code is not loop.code:
         return False  # of a function that the loop calls
     reader = _Reader(code)
-    ends = reader.ends_of_test(reader.number_at(offset))
-    if ends is None:
-        return True
-    others = _reached(reader, loop, ends[not outcome]) - _reached(reader, loop, ends[outcome])
+    at = reader.number_at(offset)
+    ends = reader.ends_of_test(at)
+    if ends is not None:
+        others = _reached(reader, loop, ends[not outcome]) - _reached(reader, loop, ends[outcome])
+    elif (ends := reader.ends_of_test(at + 1)) is not None:  # of what a call has made of the value
+        others = _reached(reader, loop, ends[True]) ^ _reached(reader, loop, ends[False])
+    else:
+        return False
     return any(n not in loop.region and n != loop.head for n in others)
 
 

@@ -34,7 +34,8 @@ from tracker.tape.value import Value
 UNBOUNDED = Affine(1 << 30)  # the trip count of a loop that ends when a condition holds
 _ATTEMPTS = 3  # symbolic iterations; what is carried may have settled on a type by then
 _MORE_ATTEMPTS = 8  # iterations of a loop that branches, which may take other paths
-_MAX_PATHS = 4
+_MAX_PATHS = 8
+_MIN_BRANCHES = 16  # iterations of which some branch; other calls will branch otherwise
 _TEST = -1  # the key of what a loop tests, among carries
 _MIN_EQUATIONS = 2_000  # of a loop over numbers and small arrays; a shorter one is faster unrolled
 _MIN_EQUATIONS_OF_LARGE = 150  # the same, over other arrays
@@ -84,7 +85,8 @@ class LoopRoller:
     attempts    how many iterations may still be made symbolic
     run         the one that is running
     paths       those before it that have taken different paths, without a plain one in between
-    conditions  what iterations since the first of these have branched on
+    conditions  what iterations since the first of these have branched on; `has_branched`: whether
+                any has, so that there are more attempts
     """
 
     def __init__(self, tracer: Tracer, code: LoopCode, counts: Affine) -> None:
@@ -93,6 +95,7 @@ class LoopRoller:
         self.run: _SymbolicRun | None = None
         self.paths: list[_SymbolicRun] = []
         self.conditions: set[Value] = set()
+        self.has_branched = False
         _running[:] = [ref for ref in _running if ref() is not None]
         _running.append(weakref.ref(self))
 
@@ -239,53 +242,74 @@ class LoopRoller:
         next one that takes none of their paths; None if more iterations are to be symbolic first.
         """
         first, last = runs[0], runs[-1]
-        last.path = _path(last)
-        self.conditions.update(last.iteration.conditions)
-        for run in runs:
-            for other in runs:
-                run.carries.add(other.carries)
-        if last.path in {run.path for run in runs[:-1]}:
-            runs = runs[:-1]
-        # The plain loop runs the last iteration, if it may leave the loop, or binds names.
-        leaves = {self._may_leave(last, *each) for each in last.iteration.conditions.items()}
-        last.may_leave, last.may_branch = True in leaves, False in leaves
-        peeled = first.test is None and (
-            any(run.may_leave for run in runs) or bool(self.code.read_after - self.code.carried)
-        )
-        counts = self.counts.minus(Affine(first.at + peeled))
+        runs = self._with_new_path(runs)
+        branches = any(run.may_branch for run in runs)
+        counts = self._counts_of_paths(runs)
         if counts.terms:
             return None  # there may be no last iteration
         for run in runs:
             run.symbolic.variable.last = counts.minus(Affine(1))
             run.iteration.carries = [run.carries.all[key] for key in first.carries.all]
         bodies = [IterationBody(run.iteration, counts) for run in runs]
-        least = self._least_count(bodies[0])
-        if counts.high < least:
+        # A trace for each way through the loop would take longer.
+        least = 1 if self.tracer.has_other_paths else self._least_count(bodies[0])
+        if counts.high < least and not (branches and counts.high >= _MIN_BRANCHES):
             self.attempts = 0
             return None
         loop = RecordedLoop(bodies)
         count, done = int(data_of(loop.count)), last.at + 1 - first.at
-        if done == 1:
-            self.attempts = _MORE_ATTEMPTS
-        if (
-            any(run.may_branch for run in runs)
-            and count < min(counts.high, done + self.attempts)
-            and len(runs) < _MAX_PATHS
-        ):
+        if not self.has_branched:
+            self.has_branched, self.attempts = True, _MORE_ATTEMPTS
+        takes_others = branches and len(runs) < _MAX_PATHS
+        if takes_others and count < min(counts.high, done + self.attempts):
             self.paths = runs  # an iteration that comes soon takes another path
             return None
-        if count < max(least, done):
+        if count < max(least if len(runs) == 1 else 1, done):
             return None
-        guards = self.tracer.guards.conversions
-        guards[first.guards :] = [g for g in guards[first.guards :] if g[1] not in self.conditions]
-        if first.test is None and not peeled:
-            is_whole = apply(equal, (loop.count, counts.high))
-            self.tracer.add_guard(value_of(is_whole), "bool")
+        self._guard_paths(first, loop.count, counts)
         results, _ = bodies[0].after(loop.record())
         found = dict(zip(first.carries.all, results, strict=True))
         first.carries.assign(found, frame)
-        self.attempts = 0
+        if first.test is None:
+            is_left = count == counts.high or any(run.may_leave for run in runs)
+        else:
+            is_left = bool(data_of(found[_TEST])) != first.iteration.conditions[first.test]
+        if takes_others and not is_left:
+            self.paths = runs  # the next iteration takes another path: roll with it, too
+        else:
+            self.attempts = 0
         return RolledLoop(first.at, count, loop.count, found.get(_TEST))
+
+    def _with_new_path(self, runs: list[_SymbolicRun]) -> list[_SymbolicRun]:
+        """The iterations, the last one only if it took a path of its own; all carry the same."""
+        last = runs[-1]
+        last.path = _path(last)
+        self.conditions.update(last.iteration.conditions)
+        tests = (each for each in last.iteration.conditions.items() if each[0] is not last.test)
+        leaves = {self._may_leave(last, *each) for each in tests}
+        last.may_leave, last.may_branch = True in leaves, False in leaves
+        for run in runs:
+            for other in runs:
+                run.carries.add(other.carries)
+        return runs[:-1] if last.path in {run.path for run in runs[:-1]} else runs
+
+    def _counts_of_paths(self, runs: list[_SymbolicRun]) -> Affine:
+        """How many iterations may be rolled. The plain loop runs the last one of a `for` statement,
+        if it may leave the loop, or binds names."""
+        first = runs[0]
+        binds = bool(self.code.read_after - self.code.carried)
+        peeled = first.test is None and (binds or any(run.may_leave for run in runs))
+        return self.counts.minus(Affine(first.at + peeled))
+
+    def _guard_paths(self, first: _SymbolicRun, count: Any, counts: Affine) -> None:
+        """The loop takes the place of guards on branches. Whether it takes all iterations is a
+        branch, unless a plain iteration comes after it in any case."""
+        guards = self.tracer.guards.conversions
+        guards[first.guards :] = [g for g in guards[first.guards :] if g[1] not in self.conditions]
+        if first.test is None and counts == self.counts.minus(Affine(first.at)):
+            is_whole = value_of(apply(equal, (count, counts.const)))
+            self.tracer.add_guard(is_whole, "bool")
+            self.conditions.add(is_whole)
 
     def _may_leave(self, run: _SymbolicRun, tested: Value, outcome: bool) -> bool:
         """Whether the loop may be left where an iteration branches otherwise."""
@@ -309,8 +333,6 @@ class LoopRoller:
 
     def _least_count(self, body: IterationBody) -> int:
         """From how many iterations on the loop pays."""
-        if body.iteration.conditions and self.tracer.has_other_paths:
-            return 1  # a trace for each number of iterations would take longer
         equations, large = body.size()
         for ref in _running:
             outer = ref()
