@@ -24,7 +24,7 @@ def reads_the_clock(x):
 
 
 def branches(x):
-    for k in range(40):
+    for k in tuple(range(40)):  # not rolled
         if x < k:  # this line branches
             return x + k
     return x
@@ -73,12 +73,22 @@ def test_derivatives_are_counted():
     assert f.cache_info() == (0, 0, 0, 0)
 
 
+def test_traces_that_serve_no_other_call_are_made_more_and_more_rarely():
+    fast = jit(branches)
+    for k in range(35):
+        assert fast(k - 0.5) == branches(k - 0.5)
+    assert fast.cache_info().traces == 5  # the fifth after 16 calls, the sixth after 32 more
+    for k in (0.6, 1.6, 2.6, 3.6):
+        assert fast(k - 1.0) == branches(k - 1.0)
+    assert fast.cache_info().traces == 5
+
+
 def test_the_warning_says_how_to_make_it_an_error_and_explain_says_it_again():
     for f, why, args in (
         (reads_the_clock, r"time.*test_fallback_reports\.py:\d+", (1.0,)),
-        (branches, r"16 traces already.*test_fallback_reports\.py:\d+", (100.0,)),
+        (branches, r"3 traces already.*test_fallback_reports\.py:\d+", (100.0,)),
     ):
-        fast = jit(f)
+        fast = jit(f, max_traces=3)
         with pytest.warns(RuntimeWarning, match=r"jit\(strict=True\) makes this an error") as told:
             for k in range(20):
                 assert fast(k - 0.5) is not None

@@ -66,6 +66,7 @@ from tracker.jit.guards.distinct_objects import distinct_objects
 from tracker.jit.guards.signature import Signature, signature_of
 from tracker.jit.llvm.signals import SIGNALS_DEFERRED, enter_all
 from tracker.jit.runtime.availability import require_native
+from tracker.jit.runtime.lru_clock import CLOCK
 from tracker.jit.runtime.progress import compile_stage
 from tracker.jit.tracing.inputs import PendingEffects
 from tracker.jit.tracing.ir_builder import TraceAbandoned
@@ -613,6 +614,7 @@ class JittedState:
             raise
         finally:
             if specialization is not None:  # start late: compiling would slow the computation
+                specialization.traced_until = CLOCK.tick()
                 compile_queue.start(specialization.job)
                 if specialization.is_awaited and specialization.job.has_result:
                     self.traces.install_entry(specialization)

@@ -53,10 +53,15 @@ _MAX_UNROLLED = 40  # elements; shorter arrays are unrolled, which fixes their l
 
 @record()
 class Specialization:
-    """A trace, the job that compiles it, and a function that says why it was made. `is_pending`
-    until its native entry, if it has one, is installed: `calls_to_interpret` do not wait for that.
-    `optimised_job` compiles quick code again. `recorded_needs`: once `recorded_calls.py` has asked,
-    the leaves that each output depends on, as bits.
+    """A trace, the job that compiles it, and a function that says why it was made.
+
+    is_pending          until the native entry, if there is one, is installed, for which
+                        `calls_to_interpret` do not wait
+    traced_until        when the traced call had ended, as a tick of `jit/runtime/lru_clock.py`
+    has_run_in_python   for another call
+    optimised_job       compiles quick code again
+    recorded_needs      once `recorded_calls.py` has asked, the leaves that each output depends on,
+                        as bits
     """
 
     trace: Trace
@@ -64,6 +69,8 @@ class Specialization:
     describe_cause: Callable[[], str]
     calls_to_interpret: int = 0
     is_pending: bool = True
+    traced_until: int = 0
+    has_run_in_python: bool = False
     optimised_job: Job[CompiledTrace] | None = None
     recorded_needs: list[int] | None = None
 
@@ -76,9 +83,20 @@ class Specialization:
         """Whether the next call needs machine code."""
         return self.is_pending and not self.calls_to_interpret
 
+    @property
+    def has_served(self) -> bool:
+        """Whether the trace has run for another call than the traced one."""
+        entry = self.compiled.entry if self.job.has_result else None
+        return self.has_run_in_python or bool(entry and entry.last_used >= self.traced_until)
+
     def call(self, leaves: Sequence[Any], given: Sequence[Any]) -> Any:
         """Run the trace through Python, with all leaves and the arguments. A native entry was tried
         already."""
+        result = self._call(leaves, given)
+        self.has_run_in_python = True
+        return result
+
+    def _call(self, leaves: Sequence[Any], given: Sequence[Any]) -> Any:
         if self.is_pending and self.calls_to_interpret:
             self.calls_to_interpret -= 1
             return run_trace(self.trace, interpret(self.trace), leaves, given)
