@@ -25,6 +25,24 @@ def branch(x):
     return x * x if x > 0 else -x
 
 
+def square_root(x):
+    y, change = 1.0, 1.0
+    while change > 1e-9 and y < 1e9:
+        new = 0.5 * (y + x / y)
+        change, y = abs(new - y), new
+    return y
+
+
+def payoff(x, path):
+    total = 0.0
+    for step in path:
+        if step > x:
+            total = total + (step - x)
+        else:
+            total = total - 0.1 * step * x
+    return total
+
+
 def step(x, r):
     """A draw decides whether there is another draw."""
     y = x + r.normal(size=3)
@@ -53,6 +71,18 @@ def check_branches():
         assert fast(x) == branch(x)
         assert tracker.gradient(fast, x) == tracker.gradient(branch, x)
     assert fast.cache_info().traces == 4  # two of the gradient
+
+
+def check_loops():
+    """Every Python has other bytecode."""
+    for f, *others in ((square_root,), (payoff, np.sin(np.arange(40.0)))):
+        fast = tracker.jit(f)
+        slope = tracker.value_and_grad(tracker.jit(lambda x, f=f, others=others: f(x, *others)))
+        for x in (0.7, 0.11, 0.5, 0.3):
+            np.testing.assert_allclose(fast(x, *others), f(x, *others), rtol=1e-12)
+            want = tracker.gradient(f, x, *others)[0]
+            np.testing.assert_allclose(slope(x)[1], want, rtol=1e-10)
+        assert fast.cache_info().traces <= 2
 
 
 def check_structures_and_products():
@@ -100,6 +130,7 @@ if __name__ == "__main__":
     check_impure_calls()
     check_values_and_gradients()
     check_branches()
+    check_loops()
     check_structures_and_products()
     check_draws()
     print(f"jit works on Python {sys.version.split()[0]}, NumPy {np.__version__}")

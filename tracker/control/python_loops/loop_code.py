@@ -119,9 +119,16 @@ class _Reader:
         ]
         return [(head, at) for head, at in found if head <= at]
 
+    def gives_bool(self, at: int) -> bool:
+        """Whether an instruction tests a value for the jump after it."""
+        step = self.steps[at]
+        return step.opname == "TO_BOOL" or (
+            step.opname == "COMPARE_OP" and step.argrepr.startswith("bool(")
+        )
+
     def ends_of_test(self, at: int) -> dict[bool, int] | None:
         """Where a test goes by its outcome; None of what is no test."""
-        jump = at + (self.steps[at].opname == "TO_BOOL")
+        jump = at + self.gives_bool(at)
         name = self.steps[jump].opname
         if not name.startswith("POP_JUMP") or "NONE" in name:
             return None
@@ -231,7 +238,8 @@ def tested_loop(code: CodeType, offset: int) -> TestedLoop | None:
         return None
     first, last = min(loops, key=lambda edge: edge[1] - edge[0])
     depth = reader.depths[first]
-    if depth is None or reader.depths[at] != depth + 1:
+    tested = 2 if steps[at].opname == "COMPARE_OP" else 1
+    if depth is None or reader.depths[at] != depth + tested:
         return None  # an expression has begun before the test
     if any(step.opname == "FOR_ITER" for step in steps[first : first + 2]):
         return None
