@@ -34,13 +34,14 @@ def square_root(x):
 
 
 def payoff(x, path):
-    total = 0.0
+    total, hits = 0.0, 0
     for step in path:
         if step > x:
             total = total + (step - x)
+            hits += 1
         else:
             total = total - 0.1 * step * x
-    return total
+    return total * hits
 
 
 def step(x, r):

@@ -36,10 +36,12 @@ symbolic iteration: the bytecode of the loop, and of functions that it calls, is
   that are affine in the outer index. The trip count of an inner loop may be affine, too; then it is
   an operand, and what the loop stacks has room for the greatest trip count.
 
-Branches on values end a loop before the first iteration that branches otherwise, which runs as a
-plain one: it may leave the loop. A `while_` equation counts the iterations before it, without
-derivatives, and the `loop` equation takes this number. `while` statements have no iterator; their
-iterations are counted from test to test (`tested_loops.py`).
+Where iterations branch on values, the next ones are made symbolic, too, as long as they soon take
+other paths; then the loop has a branch for each path that was seen, and ends before the first
+iteration that takes another one. That runs as a plain one: it may leave the loop. A `while_`
+equation counts the iterations, without derivatives, and the `loop` equation takes this number
+(`recorded_loop.py`). `while` statements have no iterator; their iterations are counted from test to
+test (`tested_loops.py`).
 
 Not rolled: subscripts that wrap around, iterations that read a list that they grow or change
 objects, branches on the index, comprehensions; of slices whose extents move all but
