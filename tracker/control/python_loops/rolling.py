@@ -264,7 +264,8 @@ class LoopRoller:
         if takes_others and count < min(counts.high, done + self.attempts):
             self.paths = runs  # an iteration that comes soon takes another path
             return None
-        if count < max(least if len(runs) == 1 else 1, done):
+        takes_others &= len(runs) > 1 or count < counts.high
+        if count < max(1 if takes_others else least, done):
             return None
         self._guard_paths(first, loop.count, counts)
         results, _ = bodies[0].after(loop.record())
