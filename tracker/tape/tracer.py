@@ -124,6 +124,7 @@ class Tracer:
     errors           errors raised because of values: a function that goes on has branched on them
     iterations       symbolic ones, of loops that are running, innermost last (`loop_index.py`)
     abort_reason     why the trace cannot be used; the call goes on as plain Python
+    fills_caches     whether code that is not traced filled caches: the next call finds them full
     origin           what the next equations derive from: a recorded value, or a line as text
     unmonitored      a context for code that calls none of the user's
     drops_history    whether recorded values have lost their history, after the trace was aborted
@@ -154,6 +155,7 @@ class Tracer:
         self.errors: list[Exception] = []
         self.iterations: list[Any] = []
         self.abort_reason = ""
+        self.fills_caches = False
         self.drops_history = False
         self.new_bytes = 0
         self.byte_limit = _MIN_BYTE_LIMIT

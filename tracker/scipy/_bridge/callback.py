@@ -13,7 +13,8 @@ Invariants: entries of a result that are not numbers (texts, the structure) are 
 and guarded by value; other objects (operators, functions) are refused when they are read. A
 function of the user's that SciPy calls may read captured state, which is observed and guarded.
 Values of the trace that it captures become operands of the call, in its closure (`closures.py`) or
-elsewhere (`_CapturedValues`). It must not write (`_CapturedState`).
+elsewhere (`_CapturedValues`). It must not write (`_CapturedState`), but for caches that it fills:
+then a later call is traced.
 """
 
 from __future__ import annotations
@@ -203,7 +204,10 @@ def _host_callback(
 
     numbers = iter(host_call(name, run, [*given, *captured]))
     if state.has_changed:
-        raise _changes_state(name)
+        if not state.has_only_filled_gaps:
+            raise _changes_state(name)
+        for tracer in active_tracers():
+            tracer.fills_caches = True
     if not _is_number(first[1]):  # keeps the call alive where only the structure is used
         bool(next(numbers))
     return tree.map(lambda x: detach(next(numbers)) if _is_number(x) else x, first[1])
@@ -448,18 +452,23 @@ class _CapturedState:
         self.snapshot = StateSnapshot(self.sources, arrays=True)
         self.tracked = [(x, value_of(x)) for x in _captured_tracked(functions)]
         self.copies: list[tuple[Any, Any]] = []
+        self.rebinds_numbers = False
 
     @contextlib.contextmanager
     def as_numbers(self) -> Iterator[None]:
         """Within it, the functions read numbers where values of the trace stand, as they do when
         compiled code calls them."""
+        replaced = []
         with contextlib.ExitStack() as restore:
             for source in self.sources:
                 before, is_on_holder = source.read(), source.is_on_holder
                 if any(type(x) is Tracked for x in tree.leaves(before)):
                     restore.callback(source.write, before, is_on_holder)
                     source.write(tree.map(self._copied, before), is_on_holder)
+                    replaced.append(source)
+            numbers = StateSnapshot(replaced)
             yield
+            self.rebinds_numbers = numbers.has_changed
 
     def _copied(self, x: Any) -> Any:
         number = plain_data(x)
@@ -470,6 +479,15 @@ class _CapturedState:
 
     @property
     def has_changed(self) -> bool:
+        return self.snapshot.has_changed or self._has_changed_values
+
+    @property
+    def has_only_filled_gaps(self) -> bool:
+        return self.snapshot.has_only_filled_gaps and not self._has_changed_values
+
+    @property
+    def _has_changed_values(self) -> bool:
+        """Whether a value of the trace, the number in its place, or an array has changed."""
         rebound = any(value_of(x) is not value for x, value in self.tracked)
         arrays = (*self.copies, *(self.snapshot.arrays or ()))
-        return rebound or self.snapshot.has_changed or not all(same_bytes(*two) for two in arrays)
+        return self.rebinds_numbers or rebound or not all(same_bytes(*two) for two in arrays)
