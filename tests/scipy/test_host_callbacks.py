@@ -377,6 +377,25 @@ def test_what_a_function_leaves_is_that_of_the_call(residual):
             assert compiled(k) == _extension(springs[1], residual, k)
 
 
+@pytest.mark.parametrize("residual", [Spring.rebound, Spring.put, Spring.written])
+def test_functions_that_write_in_a_later_call_run_in_plain_python(residual):
+    springs = Spring(), Spring()
+
+    def extension(spring, k):
+        at_once = optimize.root(
+            lambda x: (Spring.cached if k < 3 else residual)(spring, x, k), START
+        )
+        return np.sum(at_once.x) + spring.kept()
+
+    compiled = jit(lambda k: extension(springs[0], k))
+    for k in (1.0, 2.0, 1.5, 1.2):
+        assert compiled(k) == pytest.approx(extension(springs[1], k), rel=1e-12)
+    assert compiled.cache_info().eager == 0
+    with pytest.warns(RuntimeWarning, match="under jit changes something that is not its own"):
+        for k in (4.0, 5.0, 1.0, 6.0):
+            assert compiled(k) == pytest.approx(extension(springs[1], k), rel=1e-12)
+
+
 @pytest.mark.parametrize("f", [_path, _count])
 def test_functions_that_write_run_in_plain_python(f):
     compiled = jit(f)
