@@ -79,6 +79,23 @@ def test_a_real_array_has_no_imaginary_part_to_set():
     np.testing.assert_array_equal(z.data, A + 2j)
 
 
+def test_locking_changes_no_derivative():
+    def f(x):
+        y = np.exp(x)
+        y.setflags(write=False)
+        x.setflags(False)
+        return np.sum(y)
+
+    a = A.copy()
+    np.testing.assert_allclose(gradient(f, a)[0], np.exp(A))
+    assert a.flags.writeable
+    with pytest.raises(ValueError, match="WRITEBACKIFCOPY"):
+        param(A).setflags(uic=True)
+    with pytest.warns(RuntimeWarning, match="the flags of a traced array are set"):
+        assert jit(f)(a) == f(A.copy())
+    assert not a.flags.writeable
+
+
 @pytest.mark.parametrize("x", [A, np.array(2.5), np.float64(2.5), 2.5])
 def test_elements_are_not_deleted(x):
     with pytest.raises((ValueError, TypeError)) as plain:

@@ -101,8 +101,9 @@ def _flags(self: Any) -> Any:
     return _TrackedFlags(resolved) if isinstance(aval, np.ndarray) else aval.flags
 
 
-def _setflags(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    raise UnsupportedError(".setflags of a tracked value", _SET_OUTSIDE)
+def _setflags(self: Any, write: Any = None, align: Any = None, uic: Any = None) -> None:
+    _refuse_while_tracing()
+    aval_of(resolve_placeholder(self))[...].setflags(write, align, uic)
 
 
 METHODS["setflags"] = _setflags

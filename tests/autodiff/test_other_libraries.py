@@ -45,7 +45,10 @@ HINTS = {
         lambda: value_and_grad(energy, 2.0),
         lambda: value_and_grad(jit(energy), [1.0, 2.0]),
     ],
-    r"a dict: x\.to_dict\(\)": [lambda: gradient(lambda x: x["a"] ** 2, np.ones(2))],
+    r"a dict: x\.to_dict\(\); for a table of data, .* argnums=0": [
+        lambda: gradient(lambda x: x["a"] ** 2, np.ones(2)),
+        lambda: gradient(lambda x: np.sum(x[["a", "b"]] ** 2), np.ones(2)),
+    ],
     r"Use gradient\(f, x, argnums=0\)": [lambda: gradient(energy, X, argnums="x")],
     r"differentiates positional argument 3, and the call has 2": [
         lambda: gradient(energy, X, 2.0, argnums=3),
@@ -61,6 +64,9 @@ HINTS = {
     r"no attribute 'is_leaf'\. Use tracker\.isleaf\(t\)": [lambda: param(X).is_leaf],
     r"no attribute 'zero_grad'\. Use tracker\.zero_grad\(t\)": [lambda: param(X).zero_grad()],
     r"no attribute 'iloc'\. Use t\[i\]": [lambda: param(X).iloc[0]],
+    r"no attribute 'groupby'\. Use gradient\(f, x, table, argnums=0\)": [
+        lambda: param(X).groupby("a")
+    ],
     r"no attribute 'loc'\. Use t\[i\]": [lambda: param(X).loc[0]],
     r"no attribute 'rolling'\. Use np\.lib\.stride": [lambda: param(X).rolling(2)],
     r"no attribute 'median'\. Use np\.median\(t\)": [lambda: param(X).median()],

@@ -280,6 +280,75 @@ def test_names_that_change_between_derivatives(user):
     assert user.np is numpy
 
 
+@pytest.mark.parametrize(
+    ("model", "make"),
+    [
+        ("{'make': np.zeros}", "model['make']"),
+        ("[np.zeros]", "model[0]"),
+        ("type('Model', (), {'make': staticmethod(np.zeros)})", "model.make"),
+        ("types.SimpleNamespace(make=np.zeros)", "model.make"),
+        ("(lambda make: lambda n: make(n))(np.zeros)", "model.__closure__[0].cell_contents"),
+    ],
+)
+def test_functions_that_change_between_derivatives(user, monkeypatch, model, make):
+    """In what the globals lead to."""
+    monkeypatch.setitem(sys.modules, user.__name__, user)
+    text = f"import types\nmodel = {model}\ndef f(x):\n y = {make}(1); y[0] = x * x; return y[0]"
+    exec(text, vars(user))
+    assert tracker.gradient(user.f, 2.0) == (4.0,)
+    exec(f"{make} = np.ones", vars(user))
+    for _ in range(2):
+        assert tracker.gradient(user.f, 2.0) == (4.0,)
+    assert eval(make, vars(user)) is numpy.ones
+
+
+@pytest.mark.parametrize(
+    ("model", "add", "new"),
+    [
+        ("{'make': np.zeros}", "model['new'] = np.ones", "model['new']"),
+        ("[np.zeros]", "model.append(np.ones)", "model[1]"),
+        ("types.SimpleNamespace(make=np.zeros)", "model.new = np.ones", "model.new"),
+    ],
+)
+def test_functions_that_come_between_derivatives(user, model, add, new):
+    text = f"import types\nmodel = {model}\ndef f(x):\n y = {new}(1); y[0] = x * x; return y[0]"
+    exec(text, vars(user))
+    with pytest.raises((IndexError, KeyError, AttributeError)):
+        tracker.gradient(user.f, 2.0)
+    exec(add, vars(user))
+    assert tracker.gradient(user.f, 2.0) == (4.0,)
+    assert eval(new, vars(user)) is numpy.ones
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "np.vectorize(lambda a: a * a if a > 0 else a)",
+        "functools.partial(np.full, 1)",
+        "functools.partial(functools.partial(np.full), 1)",
+        "functools.lru_cache(lambda a: np.full(1, a))",
+        "[np.vectorize(lambda a: a * a)]",
+        "(functools.partial(np.full, 1),)",
+    ],
+)
+def test_functions_that_a_factory_makes(user, made):
+    """Each has an object of its own in a cell, behind the same code."""
+    get = "[0]" if made[0] in "[(" else ""
+    argument = "2" if "lru_cache" in made else "x"
+    text = f"""
+import functools
+def make():
+    kept = {made}
+    def f(x):
+        return np.sum(kept{get}({argument})) * x
+    return f
+"""
+    exec(text, vars(user))
+    slopes = [tracker.gradient(user.make(), 2.0)[0] for _ in range(3)]
+    assert slopes == [slopes[0]] * 3
+    assert tracker.gradcheck(user.make(), 2.0)
+
+
 def test_an_import_for_the_first_time(tmp_path, monkeypatch):
     """The code of the module runs as ever, and its functions as if it had been there before."""
     (tmp_path / "late_helper.py").write_text(USER + "TABLE = np.ones(3) + zeros(3)\n")

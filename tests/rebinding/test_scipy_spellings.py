@@ -64,6 +64,13 @@ SPELLINGS = {
             b = softmax(x)
             return scipy.linalg.solve([[2.0, 1.0], [0.0, x[0]]], b)[1] + stats.norm.pdf(x[1])
     """,
+    "multimethod": """
+        from scipy.fft import dct, rfft as spectrum
+        inverse = {"rfft": __import__("scipy.fft").fft.irfft}
+        def f(x):
+            power = abs(spectrum(x, 4)) ** 2
+            return dct(x, norm="ortho")[1] + power @ [1.0, 2.0, 3.0] + inverse["rfft"](x)[0] ** 2
+    """,
     "ufunc": """
         from scipy.special import erf, ndtr
         def f(x):

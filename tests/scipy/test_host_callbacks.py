@@ -1,5 +1,6 @@
 """SciPy called back out of compiled code, with the options, bounds and conditions of each call."""
 
+import functools
 import types
 
 import numpy as np
@@ -295,6 +296,104 @@ def _count(k):
         return cubic(x, k)
 
     return optimize.brentq(counted, 0.0, 3.0, (k,)), count[0]
+
+
+class Spring:
+    """What a residual may keep: caches, and its latest results."""
+
+    def __init__(self):
+        self.table, self.first = {}, None
+        self.force, self.forces = np.zeros(2), [np.zeros(2), 0.0]
+
+    @functools.cached_property
+    def stiffness(self):
+        return np.array([1.0, 2.0])
+
+    def cached(self, x, k):
+        return self.stiffness * x**3 - k
+
+    def memoized(self, x, k):
+        if "stiffness" not in self.table:
+            self.table["stiffness"] = np.array([1.0, 2.0])
+        return self.table["stiffness"] * x**3 - k
+
+    def initialized(self, x, k):
+        if self.first is None:
+            self.first = np.array([1.0, 2.0])
+        return self.first * x**3 - k
+
+    def rebound(self, x, k):
+        self.force = x**3
+        return self.force - k
+
+    def put(self, x, k):
+        self.forces[0] = x**3
+        return self.forces[0] - k
+
+    def written(self, x, k):
+        self.force[...] = x**3
+        return self.force - k
+
+    def kept(self):
+        return np.sum(self.force) + np.sum(self.forces[0])
+
+
+def _extension(spring, residual, k):
+    found = optimize.root(lambda x: residual(spring, x, k), np.ones(2))
+    return np.sum(found.x) + spring.kept()
+
+
+@pytest.mark.parametrize("residual", [Spring.cached, Spring.memoized, Spring.initialized])
+def test_functions_that_fill_caches_are_compiled(residual):
+    springs = Spring(), Spring()
+    compiled = jit(_extension)
+    for k in (2.0, 3.0, 4.0, 5.0):
+        plain, got = (
+            g(s, residual, k) for g, s in zip((_extension, compiled), springs, strict=True)
+        )
+        assert got == pytest.approx(plain, rel=1e-9)
+    assert compiled.cache_info().eager == 0
+    fresh = jit(lambda k: _extension(Spring(), residual, k))
+    assert [fresh(k) for k in (2.0, 3.0)] == [_extension(Spring(), residual, k) for k in (2.0, 3.0)]
+
+
+def test_functions_that_always_fill_a_cache_run_in_plain_python():
+    springs = Spring(), Spring()
+    compiled = jit(lambda k: _extension(springs[0], Spring.initialized, k))
+    with pytest.warns(RuntimeWarning, match="each call fills a cache"):
+        for k in (2.0, 3.0, 4.0, 5.0, 6.0):
+            for spring in springs:
+                spring.first = None
+            assert compiled(k) == _extension(springs[1], Spring.initialized, k)
+    assert compiled.cache_info().eager == 1
+
+
+@pytest.mark.parametrize("residual", [Spring.rebound, Spring.put, Spring.written])
+def test_what_a_function_leaves_is_that_of_the_call(residual):
+    springs = Spring(), Spring()
+    compiled = jit(lambda k: _extension(springs[0], residual, k))
+    with pytest.warns(RuntimeWarning, match="under jit changes something that is not its own"):
+        for k in (2.0, 3.0, 4.0, 5.0):
+            assert compiled(k) == _extension(springs[1], residual, k)
+
+
+@pytest.mark.parametrize("residual", [Spring.rebound, Spring.put, Spring.written])
+def test_functions_that_write_in_a_later_call_run_in_plain_python(residual):
+    springs = Spring(), Spring()
+
+    def extension(spring, k):
+        at_once = optimize.root(
+            lambda x: (Spring.cached if k < 3 else residual)(spring, x, k), START
+        )
+        return np.sum(at_once.x) + spring.kept()
+
+    compiled = jit(lambda k: extension(springs[0], k))
+    for k in (1.0, 2.0, 1.5, 1.2):
+        assert compiled(k) == pytest.approx(extension(springs[1], k), rel=1e-12)
+    assert compiled.cache_info().eager == 0
+    with pytest.warns(RuntimeWarning, match="under jit changes something that is not its own"):
+        for k in (4.0, 5.0, 1.0, 6.0):
+            assert compiled(k) == pytest.approx(extension(springs[1], k), rel=1e-12)
 
 
 @pytest.mark.parametrize("f", [_path, _count])

@@ -68,6 +68,7 @@ CASES = {
     for name in COSINES
 }
 CASES["hfft2, ihfftn"] = lambda m, x=COMPLEX[:2, :3]: (m.hfft2(x), np.abs(m.ihfftn(np.real(x))))
+CASES["frequencies"] = lambda m, d=0.7: (m.fftfreq(7, d), m.rfftfreq(6, d=d))
 CASES["shifts"] = lambda m, x=ROWS[:3, :4]: (
     m.ifftshift(x, 0)[:, :3] * np.abs(m.fftshift(m.rfft(x, norm="ortho", workers=2)))
 )

@@ -165,6 +165,11 @@ def test_what_the_text_says_works(program):
     assert gradient(line(f"return np.sum({program})"), 2.0)[0] is not None
 
 
+def test_ufuncs_have_numpys_names_under_a_derivative():
+    with pytest.raises(ConversionError, match=r"^numpy\.multiply would store"):
+        gradient(lambda x: np.sum(np.multiply(x, 2.0, out=PLAIN)), V)
+
+
 def test_shapes_and_dtypes_are_the_values():
     with pytest.raises(ConversionError, match=r"shape \(3,\), dtype float32 into plain numbers"):
         np.asarray(param(V.astype(np.float32)))

@@ -34,8 +34,12 @@ class Binding:
         self.holder, self.key = holder, key
         self.holders: set[Any] = set()
 
-    def install(self) -> Any:
-        """Put the drop-ins where the originals are."""
+    def is_current(self) -> bool:
+        """Whether the originals or the drop-ins are there."""
+        raise NotImplementedError
+
+    def install(self) -> bool:
+        """Put the drop-ins where the originals are, and return `is_current()`."""
         raise NotImplementedError
 
     def restore(self) -> None:
@@ -47,23 +51,39 @@ ACTIVE: dict[Any, Binding] = {}
 
 
 class ItemBindings(Binding):
-    """Items of a dict (also of another class, whose code does not run) or a list."""
+    """Items of a dict (also of another class, whose code does not run) or a list that had `count`
+    items."""
 
-    __slots__ = ("exchanged",)
+    __slots__ = ("count", "exchanged")
 
     def __init__(self, holder: Any, exchanged: Exchanged) -> None:
         super().__init__(holder, id(holder))
         self.exchanged = exchanged
+        self.count = self._length()
 
-    def install(self) -> Any:
+    def is_current(self) -> bool:
+        return self._length() == self.count and all(
+            self._item(name) is x or self._item(name) is y for name, x, y in self.exchanged
+        )
+
+    def install(self) -> bool:
+        is_current = self._length() == self.count
         for name, original, drop_in in self.exchanged:
-            if self._item(name) is original:
+            x = self._item(name)
+            if x is original:
                 self._set_item(name, drop_in)
+            elif x is not drop_in:
+                is_current = False
+        return is_current
 
     def restore(self) -> None:
         for name, original, drop_in in self.exchanged:
             if self._item(name) is drop_in:
                 self._set_item(name, original)
+
+    def _length(self) -> int:
+        kind: Any = list if type(self.holder) is list else dict
+        return int(kind.__len__(self.holder))
 
     def _item(self, name: Any) -> Any:
         if type(self.holder) is list:
@@ -98,9 +118,15 @@ class AttributeBinding(Binding):
         else:
             setattr(self.holder, self.name, x)
 
-    def install(self) -> None:
-        if self._read() is self.original:
+    def is_current(self) -> bool:
+        x = self._read()
+        return x is self.original or x is self.drop_in
+
+    def install(self) -> bool:
+        x = self._read()
+        if x is self.original:
             self._write(self.drop_in)
+        return x is self.original or x is self.drop_in
 
     def restore(self) -> None:
         if self._read() is self.drop_in:

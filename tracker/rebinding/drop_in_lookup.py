@@ -38,6 +38,7 @@ _CACHED = functools._lru_cache_wrapper
 HOLDING = (_CACHED, np.vectorize, functools.partial)  # functions that call another one
 _MAX_DEPTH, _MAX_LENGTH = 3, 64  # of tuples: deeper or longer ones hold data
 _CLASSES_OF_C = {"SuperLU": "scipy"}  # which name no module
+_MULTIMETHODS = "uarray"  # the module of their class; the functions of `scipy.fft` are some
 _MAX_KEPT = 16
 _KEPT: deque[int] = deque()
 KNOWN: dict[int, tuple[Any, Any]] = {}  # by id: an original, its drop-in
@@ -102,6 +103,8 @@ def drop_in_for_tuple(x: Any, find: Callable[[Any], Any], depth: int = 0) -> Any
 
 def _may_be_users(x: Any, package: str) -> bool:
     """Whether user code may have made an object: a frozen distribution, a spline, a polynomial."""
+    if type(x).__module__ == _MULTIMETHODS:
+        return False
     return package == "scipy" or isinstance(x, ABCPolyBase)
 
 
@@ -189,4 +192,6 @@ def _package_of(x: Any) -> str:
         name = type(x).__module__
         if name == "builtins":
             name = _CLASSES_OF_C.get(type(x).__name__)
+        elif name == _MULTIMETHODS:
+            name = x.__module__
     return name.partition(".")[0] if type(name) is str else ""

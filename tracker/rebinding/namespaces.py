@@ -21,7 +21,7 @@ class Namespace(ItemBindings):
     """The globals of user code.
 
     version     how often it was looked at
-    names       all names, when it was; `count` of them
+    names       all names, when it was
     candidates  those that hold an object with a drop-in
     watched     names that lead to `bindings`, and their objects
     code        what the names lead to: see `reachable`
@@ -30,7 +30,7 @@ class Namespace(ItemBindings):
     """
 
     __slots__ = (
-        *("__weakref__", "candidates", "code", "count", "get", "imports", "names", "bindings"),
+        *("__weakref__", "candidates", "code", "get", "imports", "names", "bindings"),
         *("used_names", "version", "watched"),
     )
 
@@ -39,7 +39,6 @@ class Namespace(ItemBindings):
         self.get = space.get
         self.version = 0
         self.names: frozenset[str] = frozenset()
-        self.count = 0
         self.candidates: Exchanged = []
         self.watched: list[tuple[str, Any]] = []
         self.code: list[Any] = []
@@ -48,16 +47,19 @@ class Namespace(ItemBindings):
         self.imports = False
 
     def is_current(self) -> bool:
-        """Whether nothing but drop-ins has been bound since the last look."""
+        """Whether nothing but drop-ins has been bound since the last look, here and in what the
+        names lead to."""
         get = self.get
         return (
             len(self.holder) == self.count
             and all(get(name) is x or get(name) is y for name, x, y in self.exchanged)
             and all(get(name) is x for name, x in self.watched)
+            and all(binding.is_current() for binding in self.bindings)
         )
 
     def install(self) -> bool:
-        """Put the drop-ins where the originals are, and return `is_current()`, in one go."""
+        """Put the drop-ins where the originals are, and return whether nothing else has been bound
+        here, in one go."""
         get, space = self.get, self.holder
         is_current = len(space) == self.count
         for name, original, drop_in in self.exchanged:

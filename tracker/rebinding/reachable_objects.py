@@ -14,6 +14,7 @@ from typing import Any
 
 from tracker.rebinding.bindings import ACTIVE, AttributeBinding, Binding, Exchanged, ItemBindings
 from tracker.rebinding.drop_in_lookup import (
+    HOLDING,
     KNOWN,
     ORIGINALS,
     PLAIN_CLASSES,
@@ -39,6 +40,8 @@ def _known_drop_in(x: Any) -> Any:
     known = KNOWN.get(id(x))
     if known is not None:
         return known[1]
+    if type(x) in HOLDING:  # of the same code as a known one, as when a factory has made both
+        return drop_in_for(x)
     return drop_in_for_tuple(x, _known_drop_in) if isinstance(x, tuple) else x
 
 

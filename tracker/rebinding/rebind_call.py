@@ -147,15 +147,21 @@ class ExchangedCall:
                 space.holders.add(self)
                 if not space.install() or space.version != version:
                     is_current = False
-            if self.bindings:
-                self._hold_bindings()
+            if self.bindings and not self._hold_bindings():
+                is_current = False
         return is_current
 
-    def _hold_bindings(self) -> None:
+    def _hold_bindings(self) -> bool:
+        """Bind the drop-ins of the bindings; false if one is out of date. (One that another call
+        holds stays what it is.)"""
+        is_current = True
         self.bindings = [ACTIVE.setdefault(binding.key, binding) for binding in self.bindings]
         for binding in self.bindings:
+            is_held = bool(binding.holders)
             binding.holders.add(self)
-            binding.install()
+            if not binding.install() and not is_held:
+                is_current = False
+        return is_current
 
     def release(self) -> None:
         if self.thread["call"] is self:
@@ -292,11 +298,15 @@ class _Imports(Binding):
 
     __slots__ = ("original",)
 
-    def install(self) -> None:
+    def is_current(self) -> bool:
+        return True
+
+    def install(self) -> bool:
         found = self.holder["__import__"]
         if found is not _import:
             self.original = found
             self.holder["__import__"] = _import
+        return True
 
     def restore(self) -> None:
         if self.holder["__import__"] is _import:

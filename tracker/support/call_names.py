@@ -139,7 +139,7 @@ def _call_name(path: Sequence[str], objects: Sequence[Any]) -> str:
 def _public(x: Any) -> str:
     """The public name of a function or class; "" of any other object."""
     if isinstance(x, np.ufunc):
-        where = "numpy" if getattr(np, x.__name__, None) is x else "scipy.special"
+        where = "numpy" if getattr(np, x.__name__, None) == x else "scipy.special"
         return f"{where}.{x.__name__}"
     if not callable(x) or not isinstance(getattr(x, "__qualname__", None), str):
         return ""

@@ -125,6 +125,7 @@ class Tracer:
     iterations       symbolic ones, of loops that are running, innermost last (`loop_index.py`)
     tested_loops     running loops that are no `for` statements; they hold frames
     abort_reason     why the trace cannot be used; the call goes on as plain Python
+    fills_caches     whether code that is not traced filled caches: the next call finds them full
     origin           what the next equations derive from: a recorded value, or a line as text
     unmonitored      a context for code that calls none of the user's
     drops_history    whether recorded values have lost their history, after the trace was aborted
@@ -158,6 +159,7 @@ class Tracer:
         self.tested_loops: list[Any] = []
         self.has_other_paths = False
         self.abort_reason = ""
+        self.fills_caches = False
         self.drops_history = False
         self.new_bytes = 0
         self.byte_limit = _MIN_BYTE_LIMIT

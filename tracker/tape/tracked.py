@@ -109,6 +109,10 @@ _OTHER_LIBRARIES = {  # attributes of their arrays -> what to type here
     "requires_grad_": "tracker.param(x)",
     "rolling": "np.lib.stride_tricks.sliding_window_view(t, n)",
     "zero_grad": "tracker.zero_grad(t)",
+    **dict.fromkeys(
+        ("columns", "coords", "dims", "groupby", "index", "isel", "sel"),
+        "gradient(f, x, table, argnums=0): a tracked array has no labels",
+    ),
 }
 
 

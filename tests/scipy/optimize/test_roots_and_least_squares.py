@@ -3,6 +3,7 @@ derivatives against closed forms or exact solutions of the optimality conditions
 compiled. Differences through a solver would depend on where it stops."""
 
 import functools
+import types
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -13,7 +14,7 @@ import scipy.special as sc
 from exact_derivatives import solved
 from tables import refused
 
-from tracker import UnsupportedError, gradient, hessian, jit, jvp
+from tracker import UnsupportedError, gradient, hessian, jit, jvp, value_and_grad
 from tracker.scipy.integrate import fixed_quad, nquad, quad, romb
 from tracker.scipy.optimize import (
     brentq,
@@ -368,3 +369,35 @@ test_refused = refused(
         },
     }
 )
+
+
+SOLVERS_WHOSE_FUNCTIONS_STORE = {
+    "root": lambda f: scipy.optimize.root(f, 1.0),
+    "fsolve": lambda f: scipy.optimize.fsolve(f, 1.0),
+    "newton": lambda f: scipy.optimize.newton(f, 1.0),
+    "brentq": lambda f: scipy.optimize.brentq(f, 0.0, 5.0),
+    "root_scalar": lambda f: scipy.optimize.root_scalar(f, bracket=(0.0, 5.0)),
+    "fixed_point": lambda f: scipy.optimize.fixed_point(lambda x: x - 0.2 * f(x), 1.0),
+    "leastsq": lambda f: scipy.optimize.leastsq(f, 1.0),
+    "least_squares": lambda f: scipy.optimize.least_squares(f, 1.0, **TIGHT),
+    "minimize": lambda f: scipy.optimize.minimize(lambda x: np.sum(f(x) ** 2), 1.2, tol=1e-12),
+}
+
+
+@pytest.mark.parametrize("name", SOLVERS_WHOSE_FUNCTIONS_STORE)
+def test_what_the_function_stores_at_the_solution_has_derivatives(name):
+    def stored(p, as_attribute):
+        spring, forces = types.SimpleNamespace(), []
+
+        def f(x):
+            forces.append(p * x**2)
+            spring.force = forces[-1]
+            return x**3 - p
+
+        SOLVERS_WHOSE_FUNCTIONS_STORE[name](f)
+        return np.sum(spring.force if as_attribute else forces[-1])
+
+    for as_attribute in (True, False):
+        value, slope = value_and_grad(stored)(1.7, as_attribute)
+        assert value == pytest.approx(1.7 ** (5 / 3), rel=1e-4)
+        assert slope == pytest.approx(5 / 3 * 1.7 ** (2 / 3), rel=1e-4)

@@ -46,6 +46,9 @@ CASES = {
     "spectrogram": lambda m, x=X[:15]: tuple(
         m.spectrogram(x, **{**SHORT, **k})[2] for k in SPECTROGRAMS),
     "spectrogram of columns": lambda m, x=ROWS.T[:9]: m.spectrogram(x, axis=0, nperseg=4)[2],
+    "of a sampling frequency": lambda m, x=X[:15], fs=3.0: (
+        *m.stft(x, fs, scaling="psd", **SHORT), *m.spectrogram(x, fs, mode="psd", **SHORT),
+        *m.welch(x, fs, **SHORT), *m.csd(x, x**2, fs, scaling="spectrum", **SHORT)),
     "istft": lambda m, z=SPECTRA: tuple(m.istft(z, **k)[1] for k in ISTFTS),
     "istft of stft": lambda m, x=ROWS[:, :16]: m.istft(
         m.stft(x, nperseg=8, noverlap=6)[2], noverlap=6

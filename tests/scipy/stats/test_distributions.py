@@ -131,6 +131,17 @@ def test_rare_counts(name):
         np.testing.assert_array_equal(ranks, theirs.ppf(WIDE_Q[1:4], *shapes))
 
 
+@pytest.mark.parametrize("name", DISCRETE)
+def test_counts_that_are_arguments_of_compiled_code(name):
+    ours, theirs, shapes = getattr(stats, name), getattr(own, name), DISCRETE[name]
+    compiled = jit(lambda k, *shapes: [getattr(ours, m)(k, *shapes) for m in methods(name)])
+    for k, more in ((2, 0), (3, 1)):
+        now = [s + more if isinstance(s, int) else s for s in shapes]
+        want = [getattr(theirs, method)(k, *now) for method in methods(name)]
+        np.testing.assert_allclose(compiled(k, *now), want, 1e-9, 1e-13)
+    assert compiled.cache_info().eager == 0
+
+
 MOMENTS = {
     **{name: RARE[name] for name in RARE},
     **{name: shapes for name, shapes in RARE_COUNTS.items() if isinstance(shapes[0], float)},

@@ -120,6 +120,18 @@ class StateSnapshot:
             same_contents(source_children(x, True), was) for x, was, _ in self.containers.values()
         )
 
+    @property
+    def has_only_filled_gaps(self) -> bool:
+        """Whether what differs now was missing or None, as where caches are filled."""
+        changed = (
+            was is not None and was is not MISSING and not _is_unchanged(source.read(), was)
+            for source, was, _ in self.entries
+            if not source.is_read_only
+        )
+        return not any(changed) and all(
+            _keeps_contents(x, was) for x, was, _ in self.containers.values()
+        )
+
     def restore(self) -> None:
         """Restore the values and contents."""
         for array, held in self.arrays or ():
@@ -387,6 +399,13 @@ def _is_unchanged(now: Any, was: Any) -> bool:
     return now is was or (
         type(now) is type(was) and type(now) in _UNSTABLE_CLASSES and repr(now) == repr(was)
     )
+
+
+def _keeps_contents(x: Any, was: _Parts) -> bool:
+    """Whether a dict has what it had, and any other container has nothing else."""
+    if isinstance(x, dict):
+        return all(dict.get(x, name, MISSING) is child for name, child in zip(*was, strict=True))
+    return same_contents(source_children(x, True), was)
 
 
 def _containers_in(x: Any) -> Iterator[Any]:

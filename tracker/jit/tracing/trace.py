@@ -394,7 +394,7 @@ class _TracingRun:
                 raise
             finally:
                 run_idempotent(lambda: self._restore(f))
-                self.has_filled_caches = self.caches.clear_tracked()
+                self.has_filled_caches = self.caches.clear_tracked() or self.tracer.fills_caches
         if self.scheduler is not None and self.scheduler.has_failed:
             raise SpeculationFailed
         end_exports(self.tracer, outputs)

@@ -84,6 +84,8 @@ def _split_entry(part: Any) -> tuple[Any, Any]:
         return _plain_int(part), None
     if isinstance(data, (list, tuple)):
         array = np.asarray(part)
+        if array.dtype.kind == "U":
+            raise _index_error("a list of str", _NAMES_HINT)
         return HOLE, array.astype(np.intp) if array.size == 0 else array
     if isinstance(data, np.ndarray):
         return HOLE, part
@@ -94,14 +96,21 @@ def _split_entry(part: Any) -> tuple[Any, Any]:
         return data_of(part).__index__(), None
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):  # a range
         return _split_entry(list(data))
+    raise _index_error(type(data).__name__, _NAMES_HINT if isinstance(data, str) else "")
+
+
+_NAMES_HINT = (
+    "For names, as of a pandas Series, differentiate with respect to a dict: x.to_dict(); for a "
+    "table of data, with respect to the other arguments: argnums=0"
+)
+
+
+def _index_error(given: str, hint: str) -> IndexError:
     text = (
         "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or "
-        f"boolean arrays are valid indices, not {type(data).__name__}"
+        f"boolean arrays are valid indices, not {given}"
     )
-    if isinstance(data, str):
-        hint = "For names, as of a pandas Series, differentiate with respect to a dict: x.to_dict()"
-        raise IndexError(message(text, hint))
-    raise IndexError(text)
+    return IndexError(message(text, hint) if hint else text)
 
 
 def _plain_slice(part: slice) -> slice:

@@ -13,7 +13,8 @@ Invariants: entries of a result that are not numbers (texts, the structure) are 
 and guarded by value; other objects (operators, functions) are refused when they are read. A
 function of the user's that SciPy calls may read captured state, which is observed and guarded.
 Values of the trace that it captures become operands of the call, in its closure (`closures.py`) or
-elsewhere (`_CapturedValues`). It must not write (`_CapturedState`).
+elsewhere (`_CapturedValues`). It must not write (`_CapturedState`), which each run checks, but for
+caches that it fills: then a later call is traced.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from tracker.autodiff.pullbacks import pullback
 from tracker.errors import UnsupportedError
 from tracker.ir.types import type_of
 from tracker.jit.tracing import (
+    CapturedState,
     StateSnapshot,
     contains_handle,
     find_captured_state,
@@ -186,6 +188,8 @@ def _host_callback(
 
     def run(*numbers: Any) -> list[Any]:
         with ObserversSuspended(), contextlib.ExitStack() as within:
+            if not of_first_run:
+                within.enter_context(state.kept())
             while of_first_run:
                 within.enter_context(of_first_run.pop())
             found = _traceable_result(
@@ -203,7 +207,10 @@ def _host_callback(
 
     numbers = iter(host_call(name, run, [*given, *captured]))
     if state.has_changed:
-        raise _changes_state(name)
+        if not state.has_only_filled_gaps:
+            raise _changes_state(name)
+        for tracer in active_tracers():
+            tracer.fills_caches = True
     if not _is_number(first[1]):  # keeps the call alive where only the structure is used
         bool(next(numbers))
     return tree.map(lambda x: detach(next(numbers)) if _is_number(x) else x, first[1])
@@ -394,7 +401,11 @@ def _captured_tracked(functions: Sequence[Any]) -> list[Any]:
 
 
 def _captured_sources(functions: Sequence[Any]) -> list[Any]:
-    return [s for f in functions if callable(f) for s in find_captured_state(f).sources]
+    return [source for each in _captured_state(functions) for source in each.sources]
+
+
+def _captured_state(functions: Sequence[Any]) -> list[CapturedState]:
+    return [find_captured_state(f) for f in functions if callable(f)]
 
 
 class _HiddenValues:
@@ -444,22 +455,41 @@ class _CapturedState:
     """The state that functions capture, to find out whether a call has changed it."""
 
     def __init__(self, functions: Sequence[Any]) -> None:
-        self.sources = _captured_sources(functions)
+        found = _captured_state(functions)
+        self.sources = [source for each in found for source in each.sources]
         self.snapshot = StateSnapshot(self.sources, arrays=True)
+        self.may_change = any(x.names.may_write for x in found) or bool(self.snapshot.arrays)
         self.tracked = [(x, value_of(x)) for x in _captured_tracked(functions)]
         self.copies: list[tuple[Any, Any]] = []
+        self.rebinds_numbers = False
 
     @contextlib.contextmanager
     def as_numbers(self) -> Iterator[None]:
         """Within it, the functions read numbers where values of the trace stand, as they do when
         compiled code calls them."""
+        replaced = []
         with contextlib.ExitStack() as restore:
             for source in self.sources:
                 before, is_on_holder = source.read(), source.is_on_holder
                 if any(type(x) is Tracked for x in tree.leaves(before)):
                     restore.callback(source.write, before, is_on_holder)
                     source.write(tree.map(self._copied, before), is_on_holder)
+                    replaced.append(source)
+            numbers = StateSnapshot(replaced)
             yield
+            self.rebinds_numbers = numbers.has_changed
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """A later run, after which the state is what it was, or the call is traced again."""
+        if not self.may_change:
+            yield
+            return
+        before = StateSnapshot(self.sources, arrays=True)
+        yield
+        if before.has_changed or not all(same_bytes(*two) for two in before.arrays or ()):
+            before.restore()
+            raise CallbackMismatch
 
     def _copied(self, x: Any) -> Any:
         number = plain_data(x)
@@ -470,6 +500,15 @@ class _CapturedState:
 
     @property
     def has_changed(self) -> bool:
+        return self.snapshot.has_changed or self._has_changed_values
+
+    @property
+    def has_only_filled_gaps(self) -> bool:
+        return self.snapshot.has_only_filled_gaps and not self._has_changed_values
+
+    @property
+    def _has_changed_values(self) -> bool:
+        """Whether a value of the trace, the number in its place, or an array has changed."""
         rebound = any(value_of(x) is not value for x, value in self.tracked)
         arrays = (*self.copies, *(self.snapshot.arrays or ()))
-        return rebound or self.snapshot.has_changed or not all(same_bytes(*two) for two in arrays)
+        return self.rebinds_numbers or rebound or not all(same_bytes(*two) for two in arrays)

@@ -15,6 +15,7 @@ from tracker.autodiff.gradients import gradient
 from tracker.implicit import solution
 from tracker.scipy._bridge.callback import Function
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
+from tracker.tape.observers import is_tracing
 from tracker.tree import leaves
 
 
@@ -31,6 +32,20 @@ def start_vector(x0: Any) -> Any:
 def implicit_solution(residual: Function, x: Any, args: tuple[Any, ...], name: str) -> Any:
     """The solution x of residual(x, *args) = 0, as a function of what the residual depends on."""
     return solution.implicit_solution(lambda x: residual(x, *args), x, name)
+
+
+def root_of(f: Function, x: Any, args: tuple[Any, ...], name: str) -> Any:
+    """The solution x of f(x, *args) = 0, likewise."""
+    x = implicit_solution(f, x, args, name)
+    run_at_solution(f, x, args)
+    return x
+
+
+def run_at_solution(f: Function, x: Any, args: tuple[Any, ...]) -> None:
+    """Run a function of the user's at the solution: what it stores elsewhere has derivatives, too.
+    (Compiled code refuses functions that store.)"""
+    if not is_tracing():
+        f(x, *args)
 
 
 def refuse_options(name: str, **given: Any) -> None:

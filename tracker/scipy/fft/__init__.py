@@ -76,5 +76,5 @@ for _suffix, _axes in (("2", (-2, -1)), ("n", None)):
     _define_n_axis(f"ihfft{_suffix}", _axes, "rfftn")
 
 
-Rebinding().drop_in(scipy.fft, "fftshift ifftshift")
+Rebinding().drop_in(scipy.fft, "fftfreq fftshift ifftshift rfftfreq")
 globals().update(DROP_INS[scipy.fft])

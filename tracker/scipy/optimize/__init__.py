@@ -30,6 +30,7 @@ from tracker.scipy._bridge.implicit import (
     implicit_solution,
     minimum_condition,
     refuse_options,
+    root_of,
     start_vector,
     with_entries,
 )
@@ -85,7 +86,7 @@ def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", **options: Any
         return scipy.optimize.root(fun, x0, args, method, **options)
 
     found = call_scipy(scipy.optimize.root, fun, start, args, method, **options)
-    x = implicit_solution(lambda x, *params: as_array(fun(x, *params)), found.x, args, "root")
+    x = root_of(lambda x, *params: as_array(fun(x, *params)), found.x, args, "root")
     return with_entries(found, x=x)
 
 
@@ -104,7 +105,7 @@ def _bracketing_solver(name: str) -> Function:
         def solve(f: Any, a: Any, b: Any, args: Any, options: Any) -> Any:
             return theirs(f, float(a), float(b), args, **options)
 
-        return implicit_solution(f, call_solver(name, solve, f, a, b, args, options), args, name)
+        return root_of(f, call_solver(name, solve, f, a, b, args, options), args, name)
 
     find.__name__ = find.__qualname__ = name
     find.__doc__ = f"The root of f between a and b, as scipy.optimize.{name} finds it."
@@ -131,7 +132,7 @@ def root_scalar(
         return scipy.optimize.root_scalar(f, args, method, bracket, **options)
 
     found = call_scipy(scipy.optimize.root_scalar, f, args, method, bracket, **options)
-    return with_entries(found, root=implicit_solution(value, found.root, args, "root_scalar"))
+    return with_entries(found, root=root_of(value, found.root, args, "root_scalar"))
 
 
 # Minima -------------------------------------------------------------------------------------------

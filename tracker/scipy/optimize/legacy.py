@@ -18,6 +18,7 @@ from tracker.scipy._bridge.implicit import (
     implicit_solution,
     minimum_condition,
     refuse_options,
+    run_at_solution,
     start_vector,
 )
 
@@ -40,6 +41,7 @@ def _solver(
         found = call_scipy(theirs, **given | {"x0": at, "args": args})
         x, *more = found if isinstance(found, tuple) else (found,)
         x = implicit_solution(condition(func, x, args), x, args, name)
+        run_at_solution(func, x, args)
         return (x, *more) if more else x
 
     find.__name__ = find.__qualname__ = name

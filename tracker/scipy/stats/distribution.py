@@ -110,7 +110,7 @@ class Distribution:
 
     def _support(self, shapes: Any) -> Any:
         ends = self._theirs._get_support(*shapes)
-        return tuple(float(end) if isinstance(end, int) else end for end in ends)
+        return tuple(float(end) if type(end) is int else end for end in ends)
 
     def _valid(self, shapes: Any) -> Any:
         """Whether the shapes are admissible."""
