@@ -102,7 +102,7 @@ def programs(draw):
 @settings(max_examples=60)
 @given(programs(), st.booleans())
 def test_drawn_programs(text, always_pays):
-    space = {"np": np, "table": np.linspace(0.1, 0.9, 60)}
+    space = {"np": np, "table": np.linspace(0.1, 0.9, 256)}
     exec(text, space)
     f = space["f"]
     with pytest.MonkeyPatch.context() as patch:
