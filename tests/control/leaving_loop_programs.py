@@ -2,6 +2,8 @@
 functions of one array. `traces`: how many traces serve calls with different numbers of iterations;
 None: any number."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -394,6 +396,20 @@ class WhileLoops:
             step = (middle - low) * np.tanh(p[0] * 2.0 - middle)
             low, high = low + 0.1 * abs(step), middle
         return high * p[1]
+
+    @program(2)
+    def says_why_it_ends(p):
+        x, k, why = p[0], 0, "limit"
+        while k < 60:
+            x = 0.8 * x
+            if x < 0.05:
+                why = "small"
+                warnings.warn("small", stacklevel=1)
+                break
+            if not x < 1e6:
+                raise ValueError(f"no number: {x}")
+            k += 1
+        return x * len(why)
 
     @program(2)
     def arrays(p):

@@ -13,6 +13,7 @@ from tracker.control.python_loops import rolling
 POINTS = [np.array([a, b, 0.5]) for a in (1.3, 2.0, 3.7, 9.0) for b in (0.4, 1.1)]
 
 
+@pytest.mark.filterwarnings("ignore:small")
 @pytest.mark.parametrize(("f", "traces"), PROGRAMS)
 def test_results(f, traces):
     compiled = tracker.jit(f)
@@ -25,6 +26,7 @@ def test_results(f, traces):
         assert compiled.cache_info().traces <= traces
 
 
+@pytest.mark.filterwarnings("ignore:small")
 @pytest.mark.parametrize(("f", "traces"), PROGRAMS)
 def test_gradients(f, traces):
     def loss(p):

@@ -1,9 +1,10 @@
 """The bytecode of a Python loop: which names it binds and reads, and whether its iterations can
 only change what `iteration_state.py` compares.
 
-`loop_code` reads a loop once; `function_code` does the same for the whole of a function that the
-loop calls. Only instructions on the lists below are understood: nothing that binds attributes,
-globals or closure variables, yields, imports, makes functions, or handles exceptions.
+`loop_code` reads a loop once, but for what runs only where the loop is left; `function_code` does
+the same for the whole of a function that the loop calls. Only instructions on the lists below are
+understood: nothing that binds attributes, globals or closure variables, yields, imports, makes
+functions, or handles exceptions.
 
 Invariant: a loop that is not understood has no `LoopCode`.
 """
@@ -282,6 +283,16 @@ def _reached(reader: _Reader, loop: LoopCode, start: int) -> set[int]:
     return found
 
 
+def _that_lead_to(reader: _Reader, body: range, head: int) -> set[int]:
+    """The instructions from which an iteration may come to its end. Where others begin, the loop is
+    left."""
+    found, before = {head}, -1
+    while len(found) > before:
+        before = len(found)
+        found.update(n for n in reversed(body) if not found.isdisjoint(reader.successors(n)))
+    return found
+
+
 def _code_of(
     reader: _Reader,
     code: CodeType,
@@ -300,10 +311,11 @@ def _code_of(
         return None
     if any(first < entry.start and entry.end < last for entry in reader.handlers):
         return None
-    names = _names_of([steps[n] for n in body], frozenset())
+    within = sorted(_that_lead_to(reader, body, head) & set(body))
+    names = _names_of([steps[n] for n in within], frozenset())
     if names is None:
         return None
-    bound = frozenset(name for n in body for name in _locals_of(steps[n])[1])
+    bound = frozenset(name for n in within for name in _locals_of(steps[n])[1])
     if not bound.isdisjoint(code.co_cellvars):
         return None
     outside = [n for at in body for n in reader.successors(at) if not limits[0] <= n <= limits[1]]
