@@ -527,12 +527,10 @@ def _refuse_tracked_holders(outputs: list[Any]) -> None:
     for x in outputs:
         if type(x) is not Tracked and contains_handle(x):
             raise UnsupportedError(
-                message(
-                    f"the function returns a {type(x).__name__} that holds values it computed",
-                    "Return arrays, numbers, and tuples, lists, dicts or dataclasses of them; or "
-                    "register the class with tracker.tree.register",
-                    "",
-                )
+                f"the function returns a {type(x).__name__} that holds values it computed",
+                "Return arrays, numbers, and tuples, lists, dicts or dataclasses of them; or "
+                "register the class with tracker.tree.register",
+                "",
             )
 
 
