@@ -2,7 +2,6 @@
 
     x[0] @ w, x[1] @ w[:, 1:]    ->  parts of the rows of x @ w          batched
     a @ w + b @ w                ->  (a + b) @ w                         factored
-    a @ w[:2] + b @ w[1:]        ->  ([a 0] + [0 b]) @ w                 factored
     a0 @ b0 + a1 @ b1 + ...      ->  [a0 a1 ...] @ [b0; b1; ...]         concatenated
     a: f64[m,1] @ b: f64[1,n]    ->  a * b + 0.0                         expanded
 
@@ -19,15 +18,12 @@ of products, which BLAS chooses freely, and those of outer products not at all.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, unused_name
+from tracker.ir.graph import Atom, Const, Eqn, Function, Var
 from tracker.ir.lowering import Contract, View
 from tracker.ir.passes.expand import EXPANDED
 from tracker.ir.passes.linalg_dtypes import LEGAL_DTYPES
@@ -260,43 +256,25 @@ def _can_batch(batch: _Batch, members: Mapping[Var, _RowProduct]) -> bool:
 
 @record(frozen=True, eq=False)
 class _Product:
-    """A product, maybe reshaped, or a part of a matrix of zeros; `number` counts equations.
-
-    shape: of that matrix; rows, columns: the part.
-    """
+    """A product, maybe reshaped; `number` counts equations."""
 
     out: Var
     left: MatrixView
     right: MatrixView
     number: int
-    shape: tuple[int, int]
-    rows: _Range
-    columns: _Range
 
-    @staticmethod
-    def of(out: Var, left: MatrixView, right: MatrixView, number: int) -> _Product:
-        shape = left.shape[0], right.shape[1]
-        return _Product(out, left, right, number, shape, (0, shape[0]), (0, shape[1]))
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.left.shape[0], self.right.shape[1]
 
     @property
     def transposed(self) -> _Product:
-        return replace(
-            self,
-            left=self.right.transposed,
-            right=self.left.transposed,
-            shape=self.shape[::-1],
-            rows=self.columns,
-            columns=self.rows,
-        )
-
-    @property
-    def is_part(self) -> bool:
-        return (self.rows, self.columns) != ((0, self.shape[0]), (0, self.shape[1]))
+        return replace(self, left=self.right.transposed, right=self.left.transposed)
 
     @property
     def cost(self) -> float:
         """Elements that are written and added, and the time of the multiplications."""
-        size = self.left.shape[0] * self.right.shape[1]
+        size = math.prod(self.shape)
         return 2 * size + size * self.left.shape[1] / _RATE
 
 
@@ -306,27 +284,12 @@ class _Sum:
     others: list[Atom] = field(default_factory=list)
 
 
-class _SumWriter(BodyWriter):
-    """Writes a body, and functions nested in it."""
-
-    def __init__(self, function: Function) -> None:
-        super().__init__()
-        self.functions = {**function.functions}
-
-    def nest(
-        self, stem: str, inputs: tuple[Var, ...], body: Sequence[Eqn | Guard], out: Var
-    ) -> Function:
-        name = unused_name(stem, self.functions)
-        self.functions[name] = Function(name, inputs, (), tuple(body), (out,))
-        return self.functions[name]
-
-
 def _combine_sums(function: Function) -> Function:
     """Make sums of products one product, where that is cheaper."""
     if not (function.has_op("matmul") and function.has_op("add")):
         return function
     sums = _find_sums(function)
-    new = _SumWriter(function)
+    new = BodyWriter()
     changed = False
     for step in function.body:
         total = sums.get(step.out) if isinstance(step, Eqn) else None
@@ -336,16 +299,14 @@ def _combine_sums(function: Function) -> Function:
                 changed = True
                 continue
         new.body.append(step)
-    if not changed:
-        return function
-    return with_body(replace(function, functions=new.functions), new.body)
+    return with_body(function, new.body) if changed else function
 
 
 def _find_sums(function: Function) -> dict[Atom, _Sum]:
     """The largest sums that hold products, by their results.
 
-    A product may be transposed, reshaped, or embedded in zeros, before it is added. A value with
-    other readers is no part of a sum.
+    A product may be transposed or reshaped before it is added. A value with other readers is no
+    part of a sum.
     """
     uses, views = function.uses, _Views()
     found: dict[Atom, _Sum] = {}
@@ -355,7 +316,7 @@ def _find_sums(function: Function) -> dict[Atom, _Sum]:
         if name == "matmul":
             if all(o.type.ndim == 2 and o.type.dtype == out.type.dtype for o in operands):
                 left, right = views.of(operands[0]), views.of(operands[1])
-                found[out] = _Sum([_Product.of(out, left, right, number)])
+                found[out] = _Sum([_Product(out, left, right, number)])
         elif name == "add":
             parts = [
                 found.pop(o) if o in found and uses[o] == 1 and o.type == out.type else None
@@ -363,35 +324,16 @@ def _find_sums(function: Function) -> dict[Atom, _Sum]:
             ]
             if any(parts):
                 found[out] = _merge(operands, parts)
-        elif name in ("transpose", "reshape", "embed") and uses[operands[0]] == 1:
+        elif name in ("transpose", "reshape") and uses[operands[0]] == 1:
             inner = found.get(operands[0], _Sum())
             if len(inner.products) != 1 or inner.others:
                 continue
             (product,) = inner.products
             if name == "reshape":
                 found[out] = _Sum([replace(product, out=out)])
-            elif name == "embed":
-                part = _embedded(product, eqn)
-                if part is not None:
-                    found[out] = _Sum([part])
             elif product.shape == operands[0].type.shape:
                 found[out] = _Sum([replace(product.transposed, out=out, number=number)])
     return found
-
-
-def _embedded(product: _Product, eqn: Eqn) -> _Product | None:
-    """A product that is embedded in a matrix of zeros."""
-    shape = eqn.params["shape"]
-    ranges = _rectangle(eqn.params["index"], shape) if len(shape) == 2 else None
-    if product.is_part or ranges is None:
-        return None
-    rows, columns = ranges
-    part = rows[1] - rows[0], columns[1] - columns[0]
-    if product.shape != part:  # it is reshaped
-        if 1 not in product.shape or 1 not in part:
-            return None
-        product = product.transposed
-    return replace(product, out=eqn.out, shape=shape, rows=rows, columns=columns)
 
 
 def _merge(operands: Sequence[Atom], parts: Sequence[_Sum | None]) -> _Sum:
@@ -404,7 +346,7 @@ def _merge(operands: Sequence[Atom], parts: Sequence[_Sum | None]) -> _Sum:
     return total
 
 
-def _emit_sum(new: _SumWriter, total: _Sum, out: Var) -> bool:
+def _emit_sum(new: BodyWriter, total: _Sum, out: Var) -> bool:
     """Write a sum with fewer products, if some of them can be combined."""
     shapes: dict[tuple[int, int], list[_Product]] = {}
     for product in sorted(total.products, key=lambda p: -p.number):  # a pullback's go backwards
@@ -414,9 +356,7 @@ def _emit_sum(new: _SumWriter, total: _Sum, out: Var) -> bool:
     for products in shapes.values():
         products = _factor(new, products, True, made)
         products = _factor(new, products, False, made)
-        whole = [product for product in products if not product.is_part]
-        rest += [product.out for product in products if product.is_part]
-        rest += [product.out for product in _concatenate(new, whole, made)]
+        rest += [product.out for product in _concatenate(new, products, made)]
     if not made:
         return False
     result, *others = [new.reshape(product, out.type.shape) for product in made]
@@ -429,140 +369,34 @@ def _emit_sum(new: _SumWriter, total: _Sum, out: Var) -> bool:
 
 
 def _factor(
-    new: _SumWriter, products: list[_Product], is_left: bool, made: list[Var]
+    new: BodyWriter, products: list[_Product], is_left: bool, made: list[Var]
 ) -> list[_Product]:
-    """Write the products that have a left, or right, factor in common, or parts of one matrix for
-    it; the other products."""
-    groups: dict[tuple[MatrixView, _Range], list[_Product]] = {}
-    has_parts = any(product.is_part for product in products)
+    """Write the products that have a left, or right, factor in common; the other products."""
+    groups: dict[MatrixView, list[_Product]] = {}
     for product in products:
         product = product if is_left else product.transposed
-        common = product.left
-        if has_parts:
-            common = common.whole.within(common.ranges[0], (0, common.whole.shape[1]))
-        groups.setdefault((common, product.rows), []).append(product)
+        groups.setdefault(product.left, []).append(product)
     alone: list[_Product] = []
-    for (common, rows), group in groups.items():
-        is_all = rows == (0, group[0].shape[0])
-        if len(group) == 1 or not is_all or not _emit_factored(new, common, group, is_left, made):
+    for common, group in groups.items():
+        if len(group) == 1 or not _emit_factored(new, common, group, is_left, made):
             alone += group if is_left else [product.transposed for product in group]
     return alone
 
 
 def _emit_factored(
-    new: _SumWriter, common: MatrixView, group: list[_Product], is_left: bool, made: list[Var]
+    new: BodyWriter, common: MatrixView, group: list[_Product], is_left: bool, made: list[Var]
 ) -> bool:
-    """Write common @ b[0] + common[:, m:n] @ b[1] + ... as one product, if that is cheaper.
-
-    The terms of its right factor are parts of a matrix of zeros, which leave out nothing but
-    diagonals. A number that is not finite, times such a zero, would be a NaN: a product that is not
-    finite is computed by a loop over the terms.
-    """
-    (height, inner), width = common.shape, group[0].shape[1]
-    first, _ = common.ranges[1]
-    inners = [p.left.ranges[1] for p in group]
-    parts = [
-        _Part(p.right, (low - first, high - first), p.columns)
-        for p, (low, high) in zip(group, inners, strict=True)
-    ]
-    is_padded = any(part.view.shape != (inner, width) for part in parts)
-    missing = _missing_diagonals(parts, (inner, width)) if is_padded else []
-    copied = 2 * sum(math.prod(part.view.shape) for part in parts[0 if is_padded else 1 :])
-    cost = height * width * (2 + inner / _RATE) + copied + inner * width * is_padded
-    if missing is None or cost >= sum(product.cost for product in group):
+    """Write common @ b[0] + common @ b[1] + ... as one product, if that is cheaper."""
+    added = 2 * sum(math.prod(product.right.shape) for product in group[1:])
+    if added + group[0].cost >= sum(product.cost for product in group):
         return False
-    shape = (inner, width)
-    if not is_left:
-        parts = [_Part(p.view.transposed, p.columns, p.rows) for p in parts]
-        shape, missing = shape[::-1], [-k for k in missing[::-1]]
-    if is_padded:
-        total = _emit_parts(new, parts, shape)
+    if is_left:
+        total = _emit_total(new, [product.right for product in group])
+        made.append(new.emit("matmul", common.emit(new), total))
     else:
-        total = _emit_total(new, [part.view for part in parts])
-    pair = (common.emit(new), total) if is_left else (total, common.transposed.emit(new))
-    product = new.emit("matmul", *pair)
-    made.append(_emit_if_finite(new, product, pair, int(is_left), missing) if missing else product)
+        total = _emit_total(new, [product.right.transposed for product in group])
+        made.append(new.emit("matmul", total, common.transposed.emit(new)))
     return True
-
-
-@record(frozen=True)
-class _Part:
-    """A rectangle of a matrix, and what is there."""
-
-    view: MatrixView
-    rows: _Range
-    columns: _Range
-
-
-def _missing_diagonals(parts: list[_Part], shape: tuple[int, int]) -> list[int] | None:
-    """The diagonals that parts of a matrix leave out; None if they leave out a part of one."""
-    is_covered = np.zeros(shape, bool)
-    for part in parts:
-        is_covered[slice(*part.rows), slice(*part.columns)] = True
-    rows, columns = np.nonzero(~is_covered)
-    lengths = np.bincount(columns - rows + shape[0], minlength=1)
-    missing = [int(k) - shape[0] for k in np.flatnonzero(lengths)]
-    is_whole = all(lengths[k + shape[0]] == np.eye(*shape, k).sum() for k in missing)
-    return missing if is_whole else None
-
-
-def _emit_parts(new: BodyWriter, parts: list[_Part], shape: tuple[int, int]) -> Var:
-    """The sum of parts of a matrix of zeros. Transposed parts are added up in the transpose, where
-    they are contiguous; where they are the other parts, that is the same sum."""
-    sums = []
-    for is_transposed in (False, True):
-        group = [part for part in parts if part.view.is_transposed == is_transposed]
-        if is_transposed:
-            group = [_Part(part.view.transposed, part.columns, part.rows) for part in group]
-        embedded = [
-            new.emit(
-                "embed",
-                part.view.emit(new),
-                index=(slice(*part.rows, 1), slice(*part.columns, 1)),
-                shape=shape[::-1] if is_transposed else shape,
-            )
-            for part in group
-        ]
-        if embedded:
-            total = functools.reduce(lambda a, b: new.emit("add", a, b), embedded)
-            sums.append(new.emit("transpose", total, axes=(1, 0)) if is_transposed else total)
-    return functools.reduce(lambda a, b: new.emit("add", a, b), sums)
-
-
-def _emit_if_finite(
-    new: _SumWriter, product: Var, factors: tuple[Var, Var], padded: int, missing: list[int]
-) -> Var:
-    """The product if it is finite; if not, the product without some diagonals of one factor, which
-    are no terms."""
-    given = tuple(Var(v.type) for v in (product, *factors))
-    (height, inner), one = factors[0].type.shape, product.type.dtype.type(1)
-    terms = BodyWriter()
-    terms.where = new.where
-    is_term = terms.emit("broadcast_to", Const.of(one), shape=factors[padded].type.shape)
-    for low, high in _runs(missing):
-        below = terms.emit("triangle", is_term, k=low - 1, lower=True)
-        above = terms.emit("triangle", is_term, k=high + 1, lower=False)
-        is_term = terms.emit("add", below, above)
-    is_term = terms.emit("not_equal", is_term, Const.of(one * 0))
-    column, each = terms.reshape(given[1], (height, inner, 1)), is_term
-    if not padded:
-        each = terms.reshape(is_term, column.type.shape)
-    pairs = terms.emit("multiply", column, given[2])
-    pairs = terms.emit("where", each, pairs, Const.of(one * 0))
-    total = terms.emit("sum", pairs, axis=(1,), keepdims=False)
-    branches: dict[str, Any] = {
-        "branch0": new.nest("terms", given, terms.body, total),
-        "branch1": new.nest("product", given, (), given[0]),
-    }
-    is_finite = new.emit("isfinite", new.emit("sum", product, axis=(0, 1), keepdims=False))
-    chosen = new.emit("branch", is_finite, product, *factors, **branches)
-    return new.emit("pick", chosen, at=0)
-
-
-def _runs(numbers: list[int]) -> list[_Range]:
-    """The first and last of each run of consecutive numbers."""
-    starts = [k for k in numbers if k - 1 not in numbers]
-    return list(zip(starts, [k for k in numbers if k + 1 not in numbers], strict=True))
 
 
 def _emit_total(new: BodyWriter, views: list[MatrixView]) -> Var:
