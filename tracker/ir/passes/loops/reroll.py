@@ -121,8 +121,6 @@ class _LoopEmitter:
         if found is None:
             return atom
         candidate, slot, step = found
-        if slot in candidate.deferred:  # slices that are read earlier are the same at the end
-            atom = self.analysis.body[candidate.end - candidate.period + slot].out  # type: ignore[union-attr]
         value = self.values.get(atom)
         if value is None:
             value = self.values[atom] = self.loops[candidate].value(slot, step)
@@ -431,17 +429,12 @@ class _EmittedLoop:
             found = update.index.moving_axis(deferred.first.type.shape)
             return -update.index.start(found[0]) / by if found is not None else 0.0
 
-        total = (
-            deferred.first
-            if isinstance(deferred.first, Const)
-            else self.emitter.atom(deferred.first)
-        )
+        total = self.emitter.atom(deferred.first)
         moves_alike = (
             deferred.updates[0].adds or len({update.index.by for update in deferred.updates}) == 1
         )
-        for update in (
-            sorted(deferred.updates, key=first_write) if moves_alike else deferred.updates
-        ):
+        updates = sorted(deferred.updates, key=first_write) if moves_alike else deferred.updates
+        for update in updates:
             total = self.emitter.emit_updates(total, update, self)
         return total
 
