@@ -160,6 +160,19 @@ class BodyWriter:
         return self.emit("getitem", array, index=index)
 
 
+def rewrite_equations(function: Function, rewrite: Callable[[BodyWriter, Eqn], bool]) -> Function:
+    """The function with equations that are written in another way: `rewrite` writes the result of
+    an equation, or returns False."""
+    new, changed = BodyWriter(), False
+    for step in function.body:
+        new.where = step.where
+        if isinstance(step, Eqn) and rewrite(new, step):
+            changed = True
+        else:
+            new.body.append(step)
+    return with_body(function, new.body) if changed else function
+
+
 def with_body(
     function: Function, body: list[Eqn | Guard], by: Substitution | None = None
 ) -> Function:

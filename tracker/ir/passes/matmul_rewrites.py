@@ -27,7 +27,7 @@ from tracker.ir.graph import Atom, Const, Eqn, Function, Var
 from tracker.ir.lowering import Contract, View
 from tracker.ir.passes.expand import EXPANDED
 from tracker.ir.passes.linalg_dtypes import LEGAL_DTYPES
-from tracker.ir.passes.manager import BodyWriter, as_pass, with_body
+from tracker.ir.passes.manager import BodyWriter, as_pass, rewrite_equations
 from tracker.support.structs import field, record, replace
 
 _MIN_PRODUCTS = 5  # fewer are neither batched nor concatenated
@@ -198,23 +198,23 @@ def _batch(function: Function) -> Function:
         return function
     batch_of = {out: batch for batch, members in batches.items() for out in members}
     made: dict[_Batch, Var] = {}
-    new = BodyWriter()
-    for step in function.body:
-        if not isinstance(step, Eqn) or step.out not in batch_of:
-            new.body.append(step)
-            continue
-        batch = batch_of[step.out]
+
+    def rewrite(new: BodyWriter, eqn: Eqn) -> bool:
+        if eqn.out not in batch_of:
+            return False
+        batch = batch_of[eqn.out]
         (low, high), (left, right) = _span(batches[batch])
-        new.where = step.where
         if batch not in made:
             rows = batch.rows.within((low, high), (0, batch.rows.shape[1])).emit(new)
             columns = batch.columns.within((0, batch.columns.shape[0]), (left, right)).emit(new)
             made[batch] = new.emit("matmul", rows, columns)
-        member = batches[batch][step.out]
+        member = batches[batch][eqn.out]
         row, (first, last) = member.row - low, member.columns
         view = MatrixView(made[batch], (row, row + 1), (first - left, last - left))
-        view.emit_vector(new, step.out.type.shape, step.out)
-    return with_body(function, new.body)
+        view.emit_vector(new, eqn.out.type.shape, eqn.out)
+        return True
+
+    return rewrite_equations(function, rewrite)
 
 
 def _as_row_product(views: _Views, eqn: Eqn) -> tuple[_Batch, _RowProduct] | None:
@@ -289,17 +289,12 @@ def _combine_sums(function: Function) -> Function:
     if not (function.has_op("matmul") and function.has_op("add")):
         return function
     sums = _find_sums(function)
-    new = BodyWriter()
-    changed = False
-    for step in function.body:
-        total = sums.get(step.out) if isinstance(step, Eqn) else None
-        if isinstance(step, Eqn) and total is not None and len(total.products) > 1:
-            new.where = step.where
-            if _emit_sum(new, total, step.out):
-                changed = True
-                continue
-        new.body.append(step)
-    return with_body(function, new.body) if changed else function
+
+    def rewrite(new: BodyWriter, eqn: Eqn) -> bool:
+        total = sums.get(eqn.out)
+        return total is not None and len(total.products) > 1 and _emit_sum(new, total, eqn.out)
+
+    return rewrite_equations(function, rewrite)
 
 
 def _find_sums(function: Function) -> dict[Atom, _Sum]:
@@ -454,15 +449,14 @@ def _contiguous_rows(views: list[MatrixView]) -> list[int]:
 
 
 def _expand_outer_products(function: Function) -> Function:
-    new = BodyWriter()
-    for step in function.body:
-        if not isinstance(step, Eqn) or not _is_outer_product(step):
-            new.body.append(step)
-            continue
-        new.where = step.where
-        zero = Const.of(step.out.type.dtype.type(0))
-        new.emit("add", new.emit("multiply", *step.operands), zero, out=step.out)
-    return with_body(function, new.body) if len(new.body) > len(function.body) else function
+    def rewrite(new: BodyWriter, eqn: Eqn) -> bool:
+        if not _is_outer_product(eqn):
+            return False
+        zero = Const.of(eqn.out.type.dtype.type(0))
+        new.emit("add", new.emit("multiply", *eqn.operands), zero, out=eqn.out)
+        return True
+
+    return rewrite_equations(function, rewrite)
 
 
 def _is_outer_product(eqn: Eqn) -> bool:
@@ -484,16 +478,14 @@ def _expand_windows(function: Function) -> Function:
     if not (function.has_op("windows") and function.has_op("matmul")):
         return function
     views: dict[Atom, Eqn] = {}
-    new = BodyWriter()
-    for step in function.body:
-        if isinstance(step, Eqn):
-            is_view = isinstance(step.op.lower, View) and len(step.operands) == 1
-            if step.op.name == "windows" or (is_view and step.operands[0] in views):
-                views[step.out] = step
-            if isinstance(step.op.lower, Contract) and _emit_columns(new, step, views):
-                continue
-        new.body.append(step)
-    return with_body(function, new.body) if len(new.body) > len(function.body) else function
+
+    def rewrite(new: BodyWriter, eqn: Eqn) -> bool:
+        is_view = isinstance(eqn.op.lower, View) and len(eqn.operands) == 1
+        if eqn.op.name == "windows" or (is_view and eqn.operands[0] in views):
+            views[eqn.out] = eqn
+        return isinstance(eqn.op.lower, Contract) and _emit_columns(new, eqn, views)
+
+    return rewrite_equations(function, rewrite)
 
 
 def _emit_columns(new: BodyWriter, eqn: Eqn, views: Mapping[Atom, Eqn]) -> bool:
@@ -511,7 +503,6 @@ def _emit_columns(new: BodyWriter, eqn: Eqn, views: Mapping[Atom, Eqn]) -> bool:
     width, length = sorted(matrix.type.shape)
     if matrix not in views or not 1 < width <= _MAX_WIDTH or length < _MIN_LENGTH:
         return False
-    new.where = eqn.where
     long_axis = matrix.type.shape.index(length)
     source, rows = _unfolded(matrix, long_axis, views)
     shape = source.type.shape
