@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _OFFERED = {  # to `control`, `debug`, `distributed`, `interop`, `sparse`; imported at first use
     "Callback": "kernels.python_callbacks",
     "HostCall": "pipeline.partition",
-    "Jitted": "callables",
+    "Jitted": "type_protocols",
     "Plan": "schedule.plan_data",
     "TracedRun": "tracing.trace",
     "compile_values": "pipeline.executor",

@@ -178,18 +178,19 @@ class _Rematerializer(BodyWriter):
         assert isinstance(eqn.out.type, Bundle)
         after = len(body.outputs)  # the first kept carry among the results
         stays = [at for at in range(carries, after) if body.outputs[at] not in derived]
-        count = eqn.params["length"]
-        parts = [*eqn.out.type.parts[:carries], *(eqn.out.type.parts[at] for at in stays)]
-        parts += [Type((count, *var.type.shape), var.type.dtype) for var in choice.stacked]
-        positions = {at: at for at in range(carries)} | {
-            at: carries + i for i, at in enumerate(stays)
-        }
-        positions |= {at: len(parts) + at - after for at in range(after, len(eqn.out.type.parts))}
-        first = carries + len(stays)
-        parts += eqn.out.type.parts[after:]
+        parts, count = eqn.out.type.parts, eqn.params["length"]
+        results: list[int | Var] = [*range(carries), *stays, *choice.stacked]
+        results += range(after, len(parts))
+        positions = {each: at for at, each in enumerate(results)}
+        types = [
+            Type((count, *each.type.shape), each.type.dtype)
+            if isinstance(each, Var)
+            else parts[each]
+            for each in results
+        ]
         outputs = (*(body.outputs[at] for at in (*range(carries), *stays)), *choice.stacked)
         params = {**eqn.params, "body": self.nested(replace(body, outputs=outputs))}
-        out = Var(Bundle.of(parts), eqn.out.name)
+        out = Var(Bundle.of(types), eqn.out.name)
         self.body.append(replace(eqn, params=params, out=out))
         for pick in picks:
             at = pick.params["at"]
@@ -200,8 +201,8 @@ class _Rematerializer(BodyWriter):
                     source.stacks[body.outputs[at]] = pick.out
             else:
                 self.derived_picks[pick.out] = source, body.outputs[at]
-        for at, var in enumerate(choice.stacked, first):
-            source.stacks[var] = self.emit("pick", out, at=at)
+        for var in choice.stacked:
+            source.stacks[var] = self.emit("pick", out, at=positions[var])
 
     def producer(self, eqn: Eqn, picks: list[Eqn]) -> tuple[_ProducerLoop, list[Var]]:
         """What readers of a loop have of it anyway, and the results that need not stay."""
