@@ -33,7 +33,8 @@ from tracker.ir.graph import (
 )
 from tracker.ir.lowering import Loop, Pick
 from tracker.ir.passes.loop_limits import ROLLED
-from tracker.ir.passes.manager import BodyWriter, as_pass, resolve, substitute
+from tracker.ir.passes.loops.stacking import StackWriter
+from tracker.ir.passes.manager import as_pass, resolve, substitute
 from tracker.ir.types import Bundle, Type
 from tracker.support.structs import field, record, replace
 
@@ -125,7 +126,7 @@ class _ProducerLoop:
     stacks: dict[Var, Var] = field(default_factory=dict)  # variable of the body -> its stack
 
 
-class _Rematerializer(BodyWriter):
+class _Rematerializer(StackWriter):
     """Writes the new body."""
 
     def __init__(self, function: Function) -> None:
@@ -142,7 +143,6 @@ class _Rematerializer(BodyWriter):
             Atom, tuple[Var, int]
         ] = {}  # slices of these, and their first rows
         self.emitted_picks: set[Var] = set()  # picks that have been written
-        self.slices: dict[tuple[Var, int, int], Var] = {}
         self.replaced: dict[Var, Atom] = {}  # single rows of derived results
 
     def run(self) -> Function:
@@ -303,13 +303,6 @@ class _Rematerializer(BodyWriter):
         self.functions[body.name] = body
         return body
 
-    def slice_stack(self, stack: Var, at: int, count: int) -> Var:
-        """stack[at : at + count], written once."""
-        key = stack, at, count
-        if key not in self.slices:
-            self.slices[key] = self.slice_rows(stack, at, at + count)
-        return self.slices[key]
-
 
 class _Derivation:
     """Copies equations of a producer to another body.
@@ -378,7 +371,7 @@ class _ConsumerBody:
         return self.known[atom]
 
     def row(self, start: int, stack: Var) -> Var:
-        rows = self.sweep.slice_stack(stack, start, self.length)
+        rows = self.sweep.strided_slice(stack, 0, start, 1, self.length)
         if rows not in self.known_rows:
             self.known_rows[rows] = Var(Type(rows.type.shape[1:], rows.type.dtype))
             self.rows.append((self.known_rows[rows], rows))
