@@ -83,7 +83,6 @@ def _op_named(name: str, module: str) -> Op:
 
 
 def has_effect(op: Op) -> bool:
-    """Whether the op has side effects."""
     return isinstance(op.lower, Host) and op.lower.effect
 
 

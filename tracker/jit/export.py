@@ -150,7 +150,6 @@ def export(
 
 
 def _size_values(sizes: Mapping[str, Iterable[int]]) -> dict[str, list[int]]:
-    """The values of each size, in order."""
     found: dict[str, list[int]] = {}
     for name, values in sizes.items():
         is_result = _RESULT_NAME.fullmatch(name) or name.startswith("d_")
@@ -193,7 +192,6 @@ def _c_functions(
 
 
 def _arguments_at(sizes: dict[str, int], args: Sequence[Any]) -> Sequence[Any]:
-    """The arguments for a choice of sizes."""
     example = f"lambda {', '.join(sizes)}: (np.ones({next(iter(sizes))}),)"
     if len(args) != 1 or not callable(args[0]):
         what = "with sizes=, export takes a function of the sizes instead of arguments"
@@ -259,7 +257,6 @@ def _unique_names(names: list[str], sizes: tuple[str, ...]) -> list[str]:
 
 
 def _identifier(name: str) -> str:
-    """A name as a C identifier."""
     ascii = re.sub(r"\W", "_", name, flags=re.ASCII)
     return f"{ascii}_" if ascii in _C_KEYWORDS or ascii[:1].isdigit() else ascii
 

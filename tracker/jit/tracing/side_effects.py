@@ -298,7 +298,6 @@ class StateDiff:
     def _compare_container(
         self, x: Any, was: _Parts, now: _Parts | None, path: SignaturePath
     ) -> None:
-        """Compare the contents of a container."""
         assert now is not None
         if same_contents(was, now):
             return

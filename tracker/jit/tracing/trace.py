@@ -550,7 +550,6 @@ def static_leaves(call: Signature, leaves: Sequence[Any]) -> list[Any]:
 def rebuild_arguments(
     call: Signature, leaves: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments with other leaves."""
     given = iter(leaves)
     templates = (*args, *kwargs.values())
     rebuilt = [

@@ -52,7 +52,6 @@ def prune_loop_results(function: Function) -> Function:
 
 
 def _read(steps: Iterable[Eqn | Guard], outputs: Iterable[Atom]) -> set[Atom]:
-    """What steps or outputs read."""
     return {*outputs, *itertools.chain.from_iterable(map(operands_of, steps))}
 
 

@@ -289,7 +289,6 @@ class _AffinePattern:
         return MovingIndex.of(step.params["index"], tuple(numbers[1]))
 
     def _source(self, candidate: LoopCandidate, slot: int, number: int) -> OperandSource | None:
-        """The source of operand `number` of a slot."""
         known = self.positions[slot][number]
         first = operands_of(self.step(slot, self.first))[number]
         if known is None:

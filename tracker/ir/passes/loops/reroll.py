@@ -395,11 +395,9 @@ class _EmittedLoop:
         return self.rows(value.slot, at - isinstance(value, PreviousStep), by, count)
 
     def has_row(self, slot: int, step: int) -> bool:
-        """Whether there is a stack with the result of the slot in this step."""
         return slot in self.stack_of or (slot in self.kept_at and step < self.candidate.count - 1)
 
     def value(self, slot: int, step: int) -> Atom:
-        """The result of a slot in a step."""
         type = self.period[slot].out.type  # type: ignore[union-attr]
         if slot in self.candidate.slices:
             moving = self.candidate.slices[slot]
