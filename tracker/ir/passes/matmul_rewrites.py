@@ -1,6 +1,6 @@
 """Matrix products: fewer and larger ones, and none where a loop is as good.
 
-    x[0] @ w, x[1] @ w[:, 1:]    ->  parts of the rows of x @ w          batched
+    x[0] @ w, x[1] @ w           ->  rows of x @ w                       batched
     a @ w + b @ w                ->  (a + b) @ w                         factored
     a0 @ b0 + a1 @ b1 + ...      ->  [a0 a1 ...] @ [b0; b1; ...]         concatenated
     a: f64[m,1] @ b: f64[1,n]    ->  a * b + 0.0                         expanded
@@ -166,26 +166,16 @@ def _rectangle(index: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[_Range, 
 
 @record(frozen=True)
 class _Batch:
-    """Products of rows of one matrix with columns of another; all of both, but for the inner
-    ranges."""
+    """Products of rows of one matrix, of which `rows` has all, with another matrix."""
 
     rows: MatrixView
-    columns: MatrixView
-
-
-@record(frozen=True)
-class _RowProduct:
-    """The elements of a batch's product that one product is."""
-
-    row: int
-    columns: _Range
+    matrix: MatrixView
 
 
 def _batch(function: Function) -> Function:
-    """x[0] @ w, x[1] @ w, ... -> the rows of x @ w; likewise w @ x[i], as rows of x @ w.T, and
-    products with some columns of w, as parts of the rows."""
+    """x[0] @ w, x[1] @ w, ... -> the rows of x @ w; likewise w @ x[i], as rows of x @ w.T."""
     views = _Views()
-    batches: dict[_Batch, dict[Var, _RowProduct]] = {}
+    batches: dict[_Batch, dict[Var, int]] = {}  # the row that each product is of
     for eqn in function.eqns:
         views.visit(eqn)
         if eqn.op.name != "matmul" or len({o.type.dtype for o in eqn.operands}) > 1:
@@ -193,32 +183,29 @@ def _batch(function: Function) -> Function:
         found = _as_row_product(views, eqn)
         if found is not None:
             batches.setdefault(found[0], {})[eqn.out] = found[1]
-    batches = {batch: members for batch, members in batches.items() if _can_batch(batch, members)}
-    if not batches:
-        return function
-    batch_of = {out: batch for batch, members in batches.items() for out in members}
+    batches = {batch: rows for batch, rows in batches.items() if _can_batch(batch, rows)}
+    batch_of = {out: batch for batch, rows in batches.items() for out in rows}
     made: dict[_Batch, Var] = {}
 
     def rewrite(new: BodyWriter, eqn: Eqn) -> bool:
-        if eqn.out not in batch_of:
+        batch = batch_of.get(eqn.out)
+        if batch is None:
             return False
-        batch = batch_of[eqn.out]
-        (low, high), (left, right) = _span(batches[batch])
+        numbers = batches[batch].values()
+        low, high = min(numbers), max(numbers) + 1
         if batch not in made:
             rows = batch.rows.within((low, high), (0, batch.rows.shape[1])).emit(new)
-            columns = batch.columns.within((0, batch.columns.shape[0]), (left, right)).emit(new)
-            made[batch] = new.emit("matmul", rows, columns)
-        member = batches[batch][eqn.out]
-        row, (first, last) = member.row - low, member.columns
-        view = MatrixView(made[batch], (row, row + 1), (first - left, last - left))
+            made[batch] = new.emit("matmul", rows, batch.matrix.emit(new))
+        row = batches[batch][eqn.out] - low
+        view = MatrixView(made[batch], (row, row + 1), (0, batch.matrix.shape[1]))
         view.emit_vector(new, eqn.out.type.shape, eqn.out)
         return True
 
-    return rewrite_equations(function, rewrite)
+    return rewrite_equations(function, rewrite) if batches else function
 
 
-def _as_row_product(views: _Views, eqn: Eqn) -> tuple[_Batch, _RowProduct] | None:
-    """A product as the product of a row with columns of another matrix, maybe of its transpose."""
+def _as_row_product(views: _Views, eqn: Eqn) -> tuple[_Batch, int] | None:
+    """A product as the product of a row, by number, with another matrix, maybe transposed."""
     a, b = eqn.operands
     if not {a.type.ndim, b.type.ndim} <= {1, 2}:
         return None
@@ -230,25 +217,15 @@ def _as_row_product(views: _Views, eqn: Eqn) -> tuple[_Batch, _RowProduct] | Non
             continue
         (number, _), inner = row.ranges
         if row.whole.shape[0] > 1:
-            rows = row.whole.within((0, row.whole.shape[0]), inner)
-            columns = matrix.whole.within(matrix.ranges[0], (0, matrix.whole.shape[1]))
-            return _Batch(rows, columns), _RowProduct(number, matrix.ranges[1])
+            return _Batch(row.whole.within((0, row.whole.shape[0]), inner), matrix), number
     return None
 
 
-def _span(members: Mapping[Var, _RowProduct]) -> tuple[_Range, _Range]:
-    """The rows and columns of a batch that its members need."""
-    rows = [member.row for member in members.values()]
-    left, right = zip(*(member.columns for member in members.values()), strict=True)
-    return (min(rows), max(rows) + 1), (min(left), max(right))
-
-
-def _can_batch(batch: _Batch, members: Mapping[Var, _RowProduct]) -> bool:
+def _can_batch(batch: _Batch, rows: Mapping[Var, int]) -> bool:
     """Whether there are many products, which need half of the result, and this is small."""
-    (low, high), (left, right) = _span(members)
-    size = (high - low) * (right - left)
-    needed = sum(member.columns[1] - member.columns[0] for member in members.values())
-    return len(members) >= _MIN_PRODUCTS and size <= min(_MAX_BATCH, 2 * needed)
+    count, width = max(rows.values()) - min(rows.values()) + 1, batch.matrix.shape[1]
+    is_small = count <= 2 * len(rows) and count * width <= _MAX_BATCH
+    return len(rows) >= _MIN_PRODUCTS and is_small
 
 
 # ------------------------------------------------------------------------------ sums of products
