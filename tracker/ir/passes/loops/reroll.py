@@ -14,7 +14,7 @@ results keep their bits; steps that do not fit stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from tracker.ir.graph import (
@@ -33,7 +33,6 @@ from tracker.ir.graph import (
 from tracker.ir.lowering import Host
 from tracker.ir.op import OPS
 from tracker.ir.passes import loop_limits
-from tracker.ir.passes.loop_limits import MIN_REPETITIONS
 from tracker.ir.passes.loops.live_outs import LiveOutAnalysis, LiveOuts
 from tracker.ir.passes.loops.loop_candidates import (
     DeferredUpdate,
@@ -101,11 +100,7 @@ class _LoopEmitter:
             )
             return
         self.new.where = step.where
-        operands = step.operands
-        if step.op.name == "concatenate" and step.params["axis"] == 0:
-            operands = tuple(self.merge_operands(operands))
-        else:
-            operands = tuple([self.atom(o) for o in operands])
+        operands = tuple([self.atom(o) for o in step.operands])
         self.new.body.append(Eqn(step.op, operands, step.params, step.out, step.where))
 
     def emit_deferred(self, candidate: LoopCandidate) -> None:
@@ -125,39 +120,6 @@ class _LoopEmitter:
         if value is None:
             value = self.values[atom] = self.loops[candidate].value(slot, step)
         return value
-
-    def merge_operands(self, operands: Sequence[Atom]) -> Iterator[Atom]:
-        """The operands of a concatenation; consecutive rows of one stack are one operand."""
-        at = 0
-        while at < len(operands):
-            length, by = self.consecutive_rows(operands, at)
-            if length < MIN_REPETITIONS:
-                yield self.atom(operands[at])
-                at += 1
-                continue
-            found = self.analysis.locate(operands[at])
-            assert found is not None
-            candidate, slot, step = found
-            stack = self.loops[candidate].rows(slot, step, by, length)
-            shape = (length * stack.type.shape[1], *stack.type.shape[2:])
-            yield self.new.emit("reshape", stack, shape=shape)
-            at += length
-
-    def consecutive_rows(self, operands: Sequence[Atom], at: int) -> tuple[int, int]:
-        """How many operands from `at` on are one slot in consecutive steps, and the direction."""
-        rows: list[tuple[LoopCandidate, int, int]] = []
-        for operand in operands[at:]:
-            found = self.analysis.locate(operand)
-            if found is None or not self.loops[found[0]].has_row(found[1], found[2]):
-                break
-            if len(rows) > 1:
-                by = rows[1][2] - rows[0][2]
-                if found != (*rows[-1][:2], rows[-1][2] + by):
-                    break
-            elif rows and (found[:2] != rows[0][:2] or abs(found[2] - rows[0][2]) != 1):
-                break
-            rows.append(found)
-        return len(rows), rows[1][2] - rows[0][2] if len(rows) > 1 else 1
 
     def emit_updates(self, total: Atom, update: DeferredUpdate, loop: _EmittedLoop) -> Var:
         """`total` after an update of all iterations at once."""
@@ -393,9 +355,6 @@ class _EmittedLoop:
             shape = (count, *value.atom.type.shape)
             return self.emitter.new.emit("broadcast_to", self.emitter.atom(value.atom), shape=shape)
         return self.rows(value.slot, at - isinstance(value, PreviousStep), by, count)
-
-    def has_row(self, slot: int, step: int) -> bool:
-        return slot in self.stack_of or (slot in self.kept_at and step < self.candidate.count - 1)
 
     def value(self, slot: int, step: int) -> Atom:
         type = self.period[slot].out.type  # type: ignore[union-attr]
