@@ -38,7 +38,7 @@ from tracker.control.carry_types import (
 from tracker.control.loop import record_loop
 from tracker.control.python_loops import at_test, start
 from tracker.control.while_loop import record_while
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ir.types import type_of
 from tracker.tape.record import ReplayDiverged, aval_of, data_of, value_of
 from tracker.tape.tracer import UnsupportedInBody, current_tracer, set_loop_followers
@@ -147,21 +147,17 @@ def _step_count(xs: Any, length: int | None) -> int:
     for x in found:
         if not tree.is_numeric(aval_of(x)) or not np.shape(x):
             raise UnsupportedError(
-                message(
-                    f"scan goes through the rows of arrays; xs holds a {type(aval_of(x)).__name__}"
-                    f" of shape {np.shape(x)}",
-                    "Give arrays, or xs=None and length=n",
-                )
+                f"scan goes through the rows of arrays; xs holds a {type(aval_of(x)).__name__}"
+                f" of shape {np.shape(x)}",
+                "Give arrays, or xs=None and length=n",
             )
     extents = {np.shape(x)[0] for x in found} | ({int(length)} if length is not None else set())
     if len(extents) != 1:
         raise UnsupportedError(
-            message(
-                f"scan got arrays of {sorted(extents)} rows"
-                if extents
-                else "scan got neither xs nor length",
-                "Give arrays of the same first extent, or length=n",
-            )
+            f"scan got arrays of {sorted(extents)} rows"
+            if extents
+            else "scan got neither xs nor length",
+            "Give arrays of the same first extent, or length=n",
         )
     steps: int = extents.pop()
     return steps
@@ -324,10 +320,8 @@ def _check_condition(holds: Any) -> Any:
     """The result of a condition; raises for a container, which is true whatever it holds."""
     if isinstance(holds, (tuple, list, dict)):
         raise UnsupportedError(
-            message(
-                f"a condition gave a {type(holds).__name__}, which says nothing of what is in it",
-                "Give one number or bool; of several, all(...) or any(...)",
-            )
+            f"a condition gave a {type(holds).__name__}, which says nothing of what is in it",
+            "Give one number or bool; of several, all(...) or any(...)",
         )
     return holds
 
@@ -335,7 +329,7 @@ def _check_condition(holds: Any) -> Any:
 def _scalar_condition(holds: Any) -> Any:
     if np.shape(_check_condition(holds)) != ():
         raise UnsupportedError(
-            message(f"a condition gave an array of shape {np.shape(holds)}", "Use np.all or np.any")
+            f"a condition gave an array of shape {np.shape(holds)}", "Use np.all or np.any"
         )
     return holds
 
@@ -402,7 +396,7 @@ def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any) -> 
     np.float64(1.0)
     """
     if not branches:
-        raise UnsupportedError(message("switch got no branches", "Give at least one function"))
+        raise UnsupportedError("switch got no branches", "Give at least one function")
     last = len(branches) - 1
     if isinstance(index, Tracked) and current_tracer() is not None:
         with suppress(*_UNTRACEABLE), forbid_side_effects(*branches) as checked:

@@ -11,29 +11,23 @@ from __future__ import annotations
 
 import hashlib
 import marshal
-from types import EllipsisType, NoneType
 from typing import Any
-
-import numpy as np
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.op import OPS
-from tracker.ir.types import Bundle, Type, is_compilable_dtype
+from tracker.ir.structural_keys import Opaque, dtype_key, value_key
+from tracker.ir.types import Bundle, Type
 
 _NO_REFERENCES = 2  # marshal's last format in which equal values are equal bytes
-
-
-class _NotEncodable(Exception):
-    """A value without a name in other processes."""
 
 
 def fingerprint(function: Function) -> str | None:
     """The hash in hexadecimal, or None (see the header)."""
     try:
-        spelled = _Encoder({}).function(function)
-    except _NotEncodable:
+        spelled = marshal.dumps(_Encoder({}).function(function), _NO_REFERENCES)
+    except (Opaque, ValueError):  # no name in other processes; a part that cannot be written
         return None
-    return hashlib.sha256(marshal.dumps(spelled, _NO_REFERENCES)).hexdigest()
+    return hashlib.sha256(spelled).hexdigest()
 
 
 class _Encoder:
@@ -68,7 +62,7 @@ class _Encoder:
     def eqn(self, eqn: Eqn, numbers: dict[Any, int]) -> Any:
         op = eqn.op
         if OPS.get(op.name) is not op:
-            raise _NotEncodable
+            raise Opaque
         operands = [numbers[o] if o.__class__ is Var else self.literal(o) for o in eqn.operands]
         params = [(name, self.value(x)) for name, x in eqn.params.items()]
         return op.name, operands, params, self.type(eqn.out.type)
@@ -85,30 +79,8 @@ class _Encoder:
             known = self.types[type] = len(self.types)
             if isinstance(type, Bundle):
                 return known, [self.type(part) for part in type.parts]
-            return known, type.shape, _dtype(type.dtype), type.weak
+            return known, type.shape, dtype_key(type.dtype), type.weak
         return known
 
     def value(self, x: Any) -> Any:
-        cls = x.__class__
-        if cls in _PLAIN_TYPES:
-            return x
-        if cls is Function:
-            return "function", self.nested[x]
-        if cls is tuple or cls is list:
-            return cls.__name__, [self.value(part) for part in x]
-        if cls is slice:
-            return "slice", self.value(x.start), self.value(x.stop), self.value(x.step)
-        if isinstance(x, np.generic) and is_compilable_dtype(x.dtype):
-            return "numpy", _dtype(x.dtype), x.tobytes()
-        if isinstance(x, np.dtype):
-            return "dtype", _dtype(x)
-        raise _NotEncodable
-
-
-_PLAIN_TYPES = frozenset({bool, int, float, complex, str, NoneType, EllipsisType})
-
-
-def _dtype(dtype: np.dtype[Any]) -> tuple[str, str]:
-    if dtype.hasobject or dtype.fields is not None:
-        raise _NotEncodable
-    return dtype.str, dtype.char
+        return ("function", self.nested[x]) if x.__class__ is Function else value_key(x)

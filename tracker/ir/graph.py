@@ -186,7 +186,6 @@ def has_side_effects(eqn: Eqn) -> bool:
 
 
 def _control_bodies(eqn: Eqn) -> Iterable[Function]:
-    """The bodies of a loop or branch."""
     control = isinstance(eqn.op.lower, (Loop, While, Branch))
     return nested_functions((eqn,)).values() if control else ()
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ir.lowering import Host, Lowering
 from tracker.ir.types import Type
 from tracker.support.structs import record
@@ -67,10 +67,8 @@ class Op:
     def __reduce__(self) -> Any:
         if OPS.get(self.name) is not self:
             raise UnsupportedError(
-                message(
-                    f"{self!r} cannot be pickled: it is a call of Python code that has a rule",
-                    "Pickle the function, and trace it where it is loaded",
-                )
+                f"{self!r} cannot be pickled: it is a call of Python code that has a rule",
+                "Pickle the function, and trace it where it is loaded",
             )
         return _op_named, (self.name, _DECLARED_IN[self.name])
 
@@ -85,7 +83,6 @@ def _op_named(name: str, module: str) -> Op:
 
 
 def has_effect(op: Op) -> bool:
-    """Whether the op has side effects."""
     return isinstance(op.lower, Host) and op.lower.effect
 
 

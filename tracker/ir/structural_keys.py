@@ -24,21 +24,21 @@ _double = struct.Struct("<d").pack
 _doubles = struct.Struct("<dd").pack
 
 
-class _Opaque(Exception):
+class Opaque(Exception):
     """A value of which equality cannot be decided."""
 
 
 def const_key(const: Const) -> Hashable:
     """Equal for two literals of the same type and the same bits."""
     value = const.value
-    return const.type, _double(value) if value.__class__ is float else _key(value)
+    return const.type, _double(value) if value.__class__ is float else value_key(value)
 
 
 def params_key(params: dict[str, Any]) -> Hashable | None:
     """Equal for two sets of params that no op can tell apart; None if one of them is opaque."""
     try:
-        return tuple([(name, _key(value)) for name, value in params.items()])
-    except _Opaque:
+        return tuple([(name, value_key(value)) for name, value in params.items()])
+    except Opaque:
         return None
 
 
@@ -51,12 +51,13 @@ def _identity_key_of_value(value: Any) -> Hashable:
     if value.__class__ is dict:
         return (dict, identity_key(value))
     try:
-        return _key(value)
-    except _Opaque:
+        return value_key(value)
+    except Opaque:
         return value if isinstance(value, Type) else ("object", id(value))
 
 
-def _key(value: Any) -> Hashable:
+def value_key(value: Any) -> Hashable:
+    """The key of one value, which `marshal` can write if there is no function in it."""
     cls = value.__class__
     if cls in _PLAIN_TYPES:
         return value  # type: ignore[no-any-return]
@@ -65,19 +66,23 @@ def _key(value: Any) -> Hashable:
         return make(value)
     if isinstance(value, np.generic):
         if value.dtype.char in "gG":  # a long double has padding, which may hold anything
-            return (value.dtype, str(value.real), str(value.imag))
-        return (value.dtype, value.tobytes())
+            return "numpy", dtype_key(value.dtype), str(value.real), str(value.imag)
+        return "numpy", dtype_key(value.dtype), value.tobytes()
     if isinstance(value, np.dtype):
-        return (np.dtype, value)
-    raise _Opaque
+        return "dtype", dtype_key(value)
+    raise Opaque
+
+
+def dtype_key(dtype: np.dtype[Any]) -> Hashable:
+    return dtype if dtype.hasobject or dtype.fields is not None else (dtype.str, dtype.char)
 
 
 _PLAIN_TYPES = frozenset({int, str, NoneType, EllipsisType, Function})
 _KEYS: dict[type, Callable[[Any], Hashable]] = {
-    bool: lambda v: (bool, v),
+    bool: lambda v: ("bool", v),
     float: _double,
     complex: lambda v: _doubles(v.real, v.imag),
-    tuple: lambda v: (tuple, *map(_key, v)),
-    list: lambda v: (list, *map(_key, v)),
-    slice: lambda v: (slice, _key(v.start), _key(v.stop), _key(v.step)),
+    tuple: lambda v: ("tuple", *map(value_key, v)),
+    list: lambda v: ("list", *map(value_key, v)),
+    slice: lambda v: ("slice", *map(value_key, (v.start, v.stop, v.step))),
 }

@@ -42,13 +42,7 @@ PYTHON_DTYPES = {
     int: np.dtype(np.int64),
     complex: np.dtype(np.complex128),
 }
-_WEAK_NAMES = {
-    np.dtype(np.float64): "float",
-    np.dtype(np.int64): "int",
-    np.dtype(np.complex128): "complex",
-}
-
-
+_WEAK_NAMES = {dtype: cls.__name__ for cls, dtype in PYTHON_DTYPES.items()}
 _OBJECT_DTYPE = np.dtype(object)
 
 

@@ -42,21 +42,16 @@ if TYPE_CHECKING:
     from tracker.jit.type_protocols import Jitted as Jitted
 
 _OFFERED = {  # to `control`, `debug`, `distributed`, `interop`, `sparse`; imported at first use
+    **dict.fromkeys(("in_python", "jit", "newest_trace", "trace", "traced_run"), "api"),
+    **dict.fromkeys(("HostCall", "partition"), "pipeline.partition"),
     "Callback": "kernels.python_callbacks",
-    "HostCall": "pipeline.partition",
-    "Jitted": "callables",
+    "Jitted": "type_protocols",
     "Plan": "schedule.plan_data",
     "TracedRun": "tracing.trace",
     "compile_values": "pipeline.executor",
-    "in_python": "api",
     "is_jitted": "discovery.inspection",
-    "jit": "api",
     "limit_threads": "runtime.blas",
-    "newest_trace": "api",
-    "partition": "pipeline.partition",
     "planned": "pipeline.loop_carried",
-    "trace": "api",
-    "traced_run": "api",
     "visible_calls": "api",
     "why_unavailable": "runtime.availability",
 }

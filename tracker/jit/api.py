@@ -134,7 +134,7 @@ def jit(
             jit, static=static, cache=cache, strict=strict, max_traces=max_traces, pure=pure
         )
     if not callable(f):
-        raise UnsupportedError(message(f"jit got a {type(f).__name__}", "Give it a function"))
+        raise UnsupportedError(f"jit got a {type(f).__name__}", "Give it a function")
     return _make(
         f,
         JitOptions(
@@ -149,10 +149,8 @@ def _vouched_callables(vouched: Iterable[Any]) -> VouchedCallables:
     for x in given:
         if not callable(x) and not isinstance(x, ModuleType):
             raise UnsupportedError(
-                message(
-                    f"jit got pure=[{x!r}], which is no function",
-                    "Give it functions, classes or modules",
-                )
+                f"jit got pure=[{x!r}], which is no function",
+                "Give it functions, classes or modules",
             )
     return VouchedCallables(given) if given else NONE_VOUCHED
 
@@ -180,10 +178,8 @@ def _static_arguments(f: Callable[..., Any], given: list[int | str]) -> frozense
             known = which in names if isinstance(which, str) else -count <= which < count
         if not known:
             raise UnsupportedError(
-                message(
-                    f"{function_name(f)} has no argument {which!r} to be static",
-                    f"Give names among {names}, or positions, counted from 0",
-                )
+                f"{function_name(f)} has no argument {which!r} to be static",
+                f"Give names among {names}, or positions, counted from 0",
             )
         if not isinstance(which, str):
             which = which if which >= 0 else which + count

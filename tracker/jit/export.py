@@ -24,7 +24,7 @@ import numpy as np
 from tracker import tree
 from tracker.autodiff.gradients import value_and_grad
 from tracker.config import config
-from tracker.errors import CompileError, message
+from tracker.errors import CompileError
 from tracker.ir.graph import Function
 from tracker.ir.op import UFUNCS
 from tracker.ir.types import Type
@@ -128,11 +128,11 @@ def export(
     known = "function" if known == "lambda" else known
     if known != _identifier(known):
         raise CompileError(
-            message(f"{known!r} is no name that a C function can have", "Give export another name=")
+            f"{known!r} is no name that a C function can have", "Give export another name="
         )
     if lapack not in blas.SPELLINGS:
         forms = ", ".join(map(repr, blas.SPELLINGS))
-        raise CompileError(message(f"lapack={lapack!r} is none of {forms}", "Choose one of them"))
+        raise CompileError(f"lapack={lapack!r} is none of {forms}", "Choose one of them")
     choices = _size_values(sizes or {})
     with config(threads=1):
         functions = _c_functions(known, function, args, kwargs, choices)
@@ -150,20 +150,19 @@ def export(
 
 
 def _size_values(sizes: Mapping[str, Iterable[int]]) -> dict[str, list[int]]:
-    """The values of each size, in order."""
     found: dict[str, list[int]] = {}
     for name, values in sizes.items():
         is_result = _RESULT_NAME.fullmatch(name) or name.startswith("d_")
         if is_result or name != _identifier(name):
             what = f"{name!r} is no name that a size can have in C"
-            raise CompileError(message(what, "Give it another name"))
+            raise CompileError(what, "Give it another name")
         try:
             found[name] = sorted({operator.index(value) for value in values})
         except TypeError:
             found[name] = []
         if not found[name] or found[name][0] < 0:
             what = f"the size {name} has the values {values!r}"
-            raise CompileError(message(what, f"Write sizes={{{name!r}: range(2, 101)}}"))
+            raise CompileError(what, f"Write sizes={{{name!r}: range(2, 101)}}")
     return found
 
 
@@ -193,16 +192,15 @@ def _c_functions(
 
 
 def _arguments_at(sizes: dict[str, int], args: Sequence[Any]) -> Sequence[Any]:
-    """The arguments for a choice of sizes."""
     example = f"lambda {', '.join(sizes)}: (np.ones({next(iter(sizes))}),)"
     if len(args) != 1 or not callable(args[0]):
         what = "with sizes=, export takes a function of the sizes instead of arguments"
-        raise CompileError(message(what, f"Write {example}"))
+        raise CompileError(what, f"Write {example}")
     try:
         inspect.signature(args[0]).bind(**sizes)
     except TypeError:
         what = f"the function that gives the arguments does not take {', '.join(sizes)} by name"
-        raise CompileError(message(what, f"Write {example}")) from None
+        raise CompileError(what, f"Write {example}") from None
     made = args[0](**sizes)
     return made if type(made) is tuple else (made,)
 
@@ -221,7 +219,7 @@ def _require_equal_types(name: str, found: list[SizedFunction], sizes: dict[str,
         if ours != theirs:
             here = ", ".join(f"{size} = {value}" for size, value in sizes.items())
             what = f"at {here}, {name} {kind} {', '.join(theirs)}, but else {', '.join(ours)}"
-            raise CompileError(message(what, "Let only extents depend on sizes"))
+            raise CompileError(what, "Let only extents depend on sizes")
 
 
 # Names --------------------------------------------------------------------------------------------
@@ -259,7 +257,6 @@ def _unique_names(names: list[str], sizes: tuple[str, ...]) -> list[str]:
 
 
 def _identifier(name: str) -> str:
-    """A name as a C identifier."""
     ascii = re.sub(r"\W", "_", name, flags=re.ASCII)
     return f"{ascii}_" if ascii in _C_KEYWORDS or ascii[:1].isdigit() else ascii
 
@@ -302,11 +299,9 @@ def _sized_function(
     for eqn, why in host_reasons(function).items():
         if why:
             raise CompileError(
-                message(
-                    f"{eqn.op.name} -> {eqn.out.type} in {name} needs NumPy ({why})",
-                    "Compute it outside, and pass it as an argument",
-                    eqn.where,
-                )
+                f"{eqn.op.name} -> {eqn.out.type} in {name} needs NumPy ({why})",
+                "Compute it outside, and pass it as an argument",
+                eqn.where,
             )
     passed = [at for at, leaf in enumerate(trace.inputs) if leaf < len(names)]
     inputs = [(names[trace.inputs[at]], function.inputs[at].type) for at in passed]
@@ -315,7 +310,7 @@ def _sized_function(
     for own, type in (*inputs, *outputs):
         if type.dtype.name not in C_TYPES:
             what = f"{own} of {name} is {type}, which has no type in C's header"
-            raise CompileError(message(what, "Pass, and return, np.float64"))
+            raise CompileError(what, "Pass, and return, np.float64")
     frame = _frame(traced, function, set(passed))
     lowered = _lowered(function, frame, lengths_vary)
     _require_definitions(name, function, lowered)
@@ -337,7 +332,7 @@ def _require_plain_values(name: str, trace: Trace) -> None:
         instead = "Return numbers and new arrays only"
     else:
         return
-    raise CompileError(message(f"{name} {what}", instead))
+    raise CompileError(f"{name} {what}", instead)
 
 
 def _frame(run: TracedRun, function: Function, passed: set[int]) -> list[Any]:
@@ -381,4 +376,4 @@ def _require_definitions(name: str, function: Function, lowered: LoweredProgram)
         own = [e for e in eqns if {e.op, e.params.get("ufunc")} & callers - {None}]
         what = f"{name} calls {', '.join(lost)}, which cannot go into an object file"
         instead = "Compute it outside, and pass it as an argument"
-        raise CompileError(message(what, instead, own[0].where if own else None))
+        raise CompileError(what, instead, own[0].where if own else None)

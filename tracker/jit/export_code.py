@@ -209,7 +209,6 @@ def _dispatch(function: CFunction, called: list[str], data: list[str]) -> str:
 
 
 def _choice_tables(name: str, called: list[str], data: list[str]) -> Iterator[str]:
-    """The code and the data for each choice of sizes."""
     for at, each in enumerate(data):
         yield f"@{name}.data{at} = private constant {each}"
     for table, addresses in (

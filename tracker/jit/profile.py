@@ -92,7 +92,6 @@ class Profile:
 
     @staticmethod
     def _shown(row: ProfileRow) -> Iterator[tuple[str, str]]:
-        """The first lines of a row, and their text."""
         for where, text in list(zip(row.lines, row.source, strict=True))[:_SHOWN_LINES]:
             yield os.path.basename(where), text
         if len(row.lines) > _SHOWN_LINES:

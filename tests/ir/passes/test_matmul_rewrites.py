@@ -93,11 +93,8 @@ def each_row(product, rows=range(8)):
         (each_row(lambda x, i, v: v @ x[i].reshape(6, 1)), (X, V), [(8, 7)]),
         (each_row(lambda x, i, w: x[i] @ w, range(3)), (X, W), [(7,)] * 3),
         (each_row(lambda x, i, w: x[i] @ w, range(0, 60, 12)), (normal(60, 6), W), [(7,)] * 5),
-        (each_row(lambda x, i, w: x[i] @ w[:, i - 1 :], range(1, 8)), (X, W), [(7, 7)]),
-        (each_row(lambda x, i, w: x[i] @ w[:, : i + 1], range(6)), (X, W), [(6, 6)]),
-        (each_row(lambda x, i, w: w.T[i:] @ x[i], range(7)), (X, W), [(7, 7)]),
-        (each_row(lambda x, i, w: x[i, 2:5] @ w[1:4, : i + 1], range(6)), (X, W), [(6, 6)]),
-        (each_row(lambda x, i, w: x[:, i] @ x[:, i:], range(6)), (X, W), [(6, 6)]),
+        (each_row(lambda x, i, w: w.T[2:] @ x[i, 1:4], range(7)), (X, W[:3]), [(7, 5)]),
+        (each_row(lambda x, i, w: x[i] @ w[:, i:], range(3)), (X, W), [(7,), (6,), (5,)]),
         (each_row(lambda x, i, w: x[i] @ w[:, i : i + 1], range(7)), (X, W), [(1,)] * 7),
     ],
 )
@@ -238,62 +235,6 @@ def test_the_gradient_of_a_recurrent_network(dtype):
         assert len(products(f, *args)) == 1 + 8 + 2 + 7
     tolerance = 2e-5 if dtype is np.float32 else 1e-11
     compiled(lambda *a: tracker.gradient(recurrent, *a), *args, rtol=tolerance)
-
-
-# Parts of one matrix ------------------------------------------------------------------------------
-
-
-def upper(distance):
-    """Products of each column with those from some distance on, which are symmetric."""
-
-    def loss(x):
-        n = x.shape[1]
-        c = np.eye(n)
-        for i in range(n - distance):
-            c[i + distance :, i] = c[i, i + distance :] = np.tanh(x[:, i] @ x[:, i + distance :])
-        return np.sum(c * c)
-
-    return lambda x: tracker.gradient(loss, x)
-
-
-WIDE, SQUARE = normal(9, 12), normal(12, 12)
-
-
-@pytest.mark.parametrize("distance", [0, 1, 2])
-@pytest.mark.parametrize("infinite", [False, True])
-def test_products_with_parts_of_one_matrix_are_one(distance, infinite):
-    """Also where a number that is not finite meets the zeros between the parts."""
-    x = WIDE.copy()
-    assert products(upper(distance), x) == [(12 - distance, 12 - distance), (9, 12)]
-    if infinite:
-        x[2, 3] = np.inf
-        with np.errstate(invalid="ignore"):
-            compiled(upper(distance), x)
-    compiled(upper(distance), WIDE)
-
-
-@pytest.mark.parametrize("corner", [1.0, np.inf, np.nan])
-@pytest.mark.parametrize("is_transposed", [False, True])
-def test_zeros_between_parts_are_no_terms(corner, is_transposed):
-    """The pullback of products with the columns, or rows, from the i-th on."""
-
-    def rows(v, w):
-        if is_transposed:
-            return [v[i:] @ w[:, i : i + 1] for i in range(12)]
-        return [w[:, i : i + 1].T @ v[:, i:] for i in range(12)]
-
-    def f(v, w):
-        _, back = tracker.pullback(lambda v: rows(v, w), v)
-        found = back([np.exp(a) for a in rows(v, WIDE)])[0]
-        return found.T if is_transposed else found
-
-    w = WIDE.copy()
-    w[7, 3] = corner
-    given = (WIDE.T if is_transposed else WIDE) * 0.1, w
-    assert products(f, *given)[-1] == ((12, 9) if is_transposed else (9, 12))
-    with np.errstate(invalid="ignore"):
-        found = compiled(f, *given)(*given)
-    assert np.isfinite(found[7, 2]) and np.isfinite(found[7, 3]) == np.isfinite(corner)
 
 
 # Outer products -----------------------------------------------------------------------------------

@@ -98,7 +98,6 @@ def test_exchanged_neighbours_are_reported_where_one_requires_the_other(at):
     assert (first.name, second.name) in {
         ("reuse_sort_order", "expand"),
         ("expand", "legalize_linalg_dtypes"),
-        ("roll", "sink_transposes"),
     }
 
 

@@ -52,19 +52,8 @@ identity_function
 add_negative
     a: f64[3] = negative y; r: f64[3] = add x a -> r: f64[3] = subtract x y
     a: f64[3] = negative x; r: f64[3] = add a y -> r: f64[3] = subtract y x
-subtract_negative
-    a: f64[3] = negative y; r: f64[3] = subtract x a -> r: f64[3] = add x y
-cancel_signs
-    a: f64[3] = negative x; c: f64[3] = negative y; r: f64[3] = divide a c -> r: f64[3] = divide x y
-negate_literal
-    a: f64[3] = negative x; r: f64[3] = multiply a 3.0 -> r: f64[3] = multiply x -3.0
-    a: f64[3] = negative x; r: f64[3] = divide 3.0 a -> r: f64[3] = divide -3.0 x
 multiply_by_minus_one
     r: f64[3] = multiply -1 x -> r: f64[3] = negative x
-even_function
-    a: f64[3] = negative x; r: f64[3] = square a -> r: f64[3] = square x
-absolute_of_absolute
-    a: f64[3] = absolute x; r: f64[3] = absolute a -> a: f64[3] = absolute x; return a
 divide_by_power_of_two
     r: f64[3] = divide x 1 -> x
     r: f64[3] = divide n 1 -> r: f64[3] = multiply n 1.0
@@ -81,9 +70,6 @@ where_constant
     r: f64[3] = where b x x -> x
     r: f64[3] = where False x s -> r: f64[3] = broadcast_to s {shape=(3,)}
     r: f64[3] = where False x 2.0 -> r: f64[3] = broadcast_to f64(2.0) {shape=(3,)}
-where_of_where
-    v: f64[3] = where b x y; r: f64[3] = where b v s -> r: f64[3] = where b x s
-    v: f64[3] = where b x y; r: f64[3] = where b s v -> r: f64[3] = where b s y
 same_type
     r: f64[3] = reshape x {shape=(3,)} -> x
     r: f64[3] = astype x {dtype=f64} -> x
@@ -96,8 +82,6 @@ repeated_view
 transpose_of_transpose
     a: f64[3,2] = transpose m {axes=(1,0)}; r: f64[2,3] = transpose a {axes=(1,0)} -> m
     r: f64[2,3] = transpose m {axes=(0,1)} -> m
-cast_round_trip
-    a: f64[3] = astype p {dtype=f64}; r: f32[3] = astype a {dtype=f32} -> p
 filled_array
     r: f64[3] = zeros_like x {shape=(3,), dtype=f64} -> r: f64[3] = broadcast_to f64(0.0)
         {shape=(3,)}

@@ -27,7 +27,7 @@ ROOT = Path(tracker.__file__).parent
 
 
 PASSES = "manager cleanup simplify rewriter repeat_detection verify"
-PRODUCTS = "matmul_rewrites matmul_layout linalg_dtypes"
+PRODUCTS = "matmul_rewrites linalg_dtypes"
 PROGRAMS = []
 
 

@@ -7,7 +7,7 @@
 - cleaned up: `cleanup.py` (dead code, common subexpressions, constants), `simplify.py` with
   `slice_rules.py` (rewrite rules), `rewriter.py` (how rules are applied), `memory_ssa.py` (which
   write an element of an array comes from)
-- reduced: `matmul_rewrites.py`, `matmul_layout.py`, `scatter.py`, `dead_stores.py`
+- reduced: `matmul_rewrites.py`, `scatter.py`, `dead_stores.py`
 - rolled into loops: `loops/`; `contractions.py` makes matrix products of what is left of some
 
 Passes know `ir` only. Start at `manager.py`.

@@ -31,6 +31,7 @@ from tracker.ir.passes.manager import (
     Property,
     as_pass,
     replace_nested,
+    rewrite_equations,
     substitute,
     with_body,
 )
@@ -135,23 +136,20 @@ def reuse_sort_order(function: Function) -> Function:
     orders = {(e.operands[0], e.params["axis"]) for e in function.eqns if e.op.name == "argsort"}
     if not (orders and function.has_op("sort")):
         return function
-    new = BodyWriter()
-    for step in function.body:
-        if not isinstance(step, Eqn) or step.op.name != "sort":
-            new.body.append(step)
-            continue
-        array, axis, shape = step.operands[0], step.params["axis"], step.out.type.shape
-        if (array, axis) not in orders:
-            new.body.append(step)
-            continue
-        new.where = step.where
+
+    def rewrite(new: BodyWriter, eqn: Eqn) -> bool:
+        if eqn.op.name != "sort" or (eqn.operands[0], eqn.params["axis"]) not in orders:
+            return False
+        array, axis, shape = eqn.operands[0], eqn.params["axis"], eqn.out.type.shape
         order = new.emit("argsort", array, axis=axis)
         positions = [
             order if at == axis else new.emit("iota", shape=shape, axis=at)
             for at in range(len(shape))
         ]
-        new.emit("taken", array, *positions, index=("_",) * len(shape), out=step.out)
-    return with_body(function, new.body)
+        new.emit("taken", array, *positions, index=("_",) * len(shape), out=eqn.out)
+        return True
+
+    return rewrite_equations(function, rewrite)
 
 
 DISTINCT_BODIES = Property("nested functions that are equal when traced are one")

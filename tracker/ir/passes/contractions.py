@@ -16,7 +16,7 @@ import math
 from collections import Counter
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Var
-from tracker.ir.passes.manager import BodyWriter, as_pass, with_body
+from tracker.ir.passes.manager import BodyWriter, as_pass, rewrite_equations
 from tracker.support.structs import record
 
 _MIN_WORK = 1 << 12  # multiplications; for fewer a loop is as good
@@ -31,17 +31,12 @@ def contract_products(function: Function) -> Function:
         return function
     uses = function.uses
     defined = {eqn.out: eqn for eqn in function.eqns}
-    new = BodyWriter()
-    changed = False
-    for step in function.body:
-        if isinstance(step, Eqn) and step.op.name == "sum":
-            found = _find_contraction(step, defined, uses)
-            new.where = step.where
-            if found is not None and found.emit(new, step.out):
-                changed = True
-                continue
-        new.body.append(step)
-    return with_body(function, new.body) if changed else function
+
+    def rewrite(new: BodyWriter, eqn: Eqn) -> bool:
+        found = _find_contraction(eqn, defined, uses) if eqn.op.name == "sum" else None
+        return found is not None and found.emit(new, eqn.out)
+
+    return rewrite_equations(function, rewrite)
 
 
 @record(frozen=True)

@@ -19,9 +19,8 @@ import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Function
 from tracker.ir.lowering import Contract, Routine
-from tracker.ir.op import OPS
 from tracker.ir.passes.expand import EXPANDED
-from tracker.ir.passes.manager import BodyWriter, Property, as_pass, with_body
+from tracker.ir.passes.manager import BodyWriter, Property, as_pass, rewrite_equations
 
 _REAL, _COMPLEX = np.dtype(np.float64), np.dtype(np.complex128)
 _KINDS = "biufc"
@@ -38,16 +37,17 @@ def legalize_linalg_dtypes(function: Function) -> Function:
     """Write the casts around products and routines on matrices of other dtypes."""
     if not any(isinstance(op.lower, (Contract, Routine)) for op in function.ops):
         return function
-    new = BodyWriter()
     transposes: dict[Atom, Eqn] = {}
-    for step in function.body:
-        if isinstance(step, Eqn) and step.op is OPS.get("transpose"):
-            transposes[step.out] = step
-        if isinstance(step, Eqn) and _needs_casts(step):
-            _emit_casts(new, step, _operand_dtypes(step), transposes)
-        else:
-            new.body.append(step)
-    return with_body(function, new.body) if len(new.body) > len(function.body) else function
+
+    def rewrite(new: BodyWriter, eqn: Eqn) -> bool:
+        if eqn.op.name == "transpose":
+            transposes[eqn.out] = eqn
+        if not _needs_casts(eqn):
+            return False
+        _emit_casts(new, eqn, _operand_dtypes(eqn), transposes)
+        return True
+
+    return rewrite_equations(function, rewrite)
 
 
 def _needs_casts(eqn: Eqn) -> bool:
@@ -72,7 +72,6 @@ def _emit_casts(
     new: BodyWriter, eqn: Eqn, dtypes: list[np.dtype[Any]], transposes: dict[Atom, Eqn]
 ) -> None:
     """The equation between casts of its operands and of its result."""
-    new.where = eqn.where
 
     def cast(atom: Atom, dtype: np.dtype[Any]) -> Atom:
         if atom.type.dtype == dtype:

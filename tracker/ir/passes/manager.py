@@ -151,13 +151,18 @@ class BodyWriter:
         """An array in a shape, which it may have already."""
         return array if array.type.shape == shape else self.emit("reshape", array, shape=shape)
 
-    def slice_rows(self, array: Var, low: int, high: int) -> Var:
-        """array[low:high]."""
-        count, *others = array.type.shape
-        if (low, high) == (0, count):
-            return array
-        index = (slice(low, high, 1), *(slice(0, n, 1) for n in others))
-        return self.emit("getitem", array, index=index)
+
+def rewrite_equations(function: Function, rewrite: Callable[[BodyWriter, Eqn], bool]) -> Function:
+    """The function with equations that are written in another way: `rewrite` writes the result of
+    an equation, or returns False."""
+    new, changed = BodyWriter(), False
+    for step in function.body:
+        new.where = step.where
+        if isinstance(step, Eqn) and rewrite(new, step):
+            changed = True
+        else:
+            new.body.append(step)
+    return with_body(function, new.body) if changed else function
 
 
 def with_body(

@@ -44,6 +44,11 @@ class _HasCount(Exception):
     """The function cannot be written without a count."""
 
 
+def _require(condition: bool) -> None:
+    if not condition:
+        raise _HasCount
+
+
 @record(frozen=True)
 class _Mask:
     """A mask whose true elements are guarded to be `selected`; `count` is their number."""
@@ -94,8 +99,7 @@ class _DenseWriter(BodyWriter):
                 self._add_mask(counted[step.operand], step)
             else:
                 self.add(substitute(step, self.by))
-        if any(atom in self.selections for atom in function.outputs):
-            raise _HasCount
+        _require(self.selections.keys().isdisjoint(function.outputs))
         self.function = dead_code(with_body(function, self.body, self.by))
 
     def _add_mask(self, eqn: Eqn, guard: Guard) -> None:
@@ -126,8 +130,7 @@ class _DenseWriter(BodyWriter):
         if not found:
             self._add_other(step)
             return
-        if any(each.mask is not found[0].mask for each in found):
-            raise _HasCount
+        _require(all(each.mask is found[0].mask for each in found))
         self._add_of_selection(step, found[0].mask)
 
     def _add_other(self, eqn: Eqn) -> None:
@@ -149,8 +152,7 @@ class _DenseWriter(BodyWriter):
 
     def _add_positions(self, eqn: Eqn, mask: _Mask) -> None:
         """The positions of what a mask of one axis selects."""
-        if mask.mask.type.ndim != 1:
-            raise _HasCount
+        _require(mask.mask.type.ndim == 1)
         self.positions[eqn.out] = mask
         self._select(eqn.out, mask, self.emit("iota", shape=(mask.size,), axis=0))
 
@@ -159,8 +161,7 @@ class _DenseWriter(BodyWriter):
     def _add_indexed(self, eqn: Eqn, mask: _Mask) -> None:
         is_write = eqn.op.name == "scatter"
         *values, last = eqn.operands
-        if len(eqn.params["index"]) != 1 or len(values) != 1 + is_write:
-            raise _HasCount
+        _require(len(eqn.params["index"]) == 1 and len(values) == 1 + is_write)
         if last in self.positions and eqn.params.get("shape", values[0].type.shape)[0] != mask.size:
             raise _HasCount  # positions in another array
         if eqn.op.name == "gather":
@@ -172,8 +173,7 @@ class _DenseWriter(BodyWriter):
             return
         out = eqn.out.type
         base: Atom = values[0] if is_write else Const.of(out.dtype.type(0))
-        if base in self.selections:
-            raise _HasCount
+        _require(base not in self.selections)
         value = self._written(values[-1], mask, out)
         trailing_axes = out.ndim - mask.mask.type.ndim
         chosen = self.reshape(mask.mask, mask.mask.type.shape + (1,) * trailing_axes)
@@ -183,8 +183,7 @@ class _DenseWriter(BodyWriter):
         """What is written at a mask, so that it broadcasts to the array."""
         selection = self.selections.get(value)
         if selection is not None:
-            if selection.mask is not mask:
-                raise _HasCount
+            _require(selection.mask is mask)
             value = self.reshape(selection.rows, out.shape)
         elif value in self.splats:
             value = self._constant_row(value)
@@ -237,33 +236,27 @@ class _DenseWriter(BodyWriter):
     def _operand(self, atom: Atom, mask: _Mask, ndim: int) -> Atom:
         """An operand of an elementwise equation with rows of a mask."""
         if atom in self.selections:
-            if atom.type.ndim != ndim:
-                raise _HasCount
+            _require(atom.type.ndim == ndim)
             return self.selections[atom].rows
         if atom in self.splats and atom.type.ndim == ndim:
             return self._constant_row(atom)
-        if not _broadcasts(atom, ndim):
-            raise _HasCount
+        _require(_broadcasts(atom, ndim))
         return atom
 
     def _add_view(self, eqn: Eqn, mask: _Mask) -> None:
         """A view that has the same rows."""
         source, shape = eqn.operands[0], eqn.out.type.shape
         rows, params = self.selections[source].rows, dict(eqn.params)
-        if len(eqn.operands) != 1 or source.type.shape[:1] != shape[:1]:
-            raise _HasCount
+        _require(len(eqn.operands) == 1 and source.type.shape[:1] == shape[:1])
         if eqn.op.name in ("reshape", *_SPLATS):
-            if eqn.op.name == "broadcast_to" and source.type.ndim != len(shape):
-                raise _HasCount
+            _require(eqn.op.name != "broadcast_to" or source.type.ndim == len(shape))
             params["shape"] = (mask.size, *shape[1:])
         elif eqn.op.name == "getitem":
             first, *others = params["index"]
-            if first != slice(0, mask.selected, 1):
-                raise _HasCount
+            _require(first == slice(0, mask.selected, 1))
             params["index"] = (slice(0, mask.size, 1), *others)
         elif eqn.op.name == "transpose":
-            if params["axes"][0] != 0:
-                raise _HasCount
+            _require(params["axes"][0] == 0)
         elif params or not isinstance(eqn.op.lower, View) or source.type.shape != shape:
             raise _HasCount
         self._select(eqn.out, mask, self.emit(eqn.op.name, rows, **params))
@@ -275,8 +268,7 @@ class _DenseWriter(BodyWriter):
             product = self.emit(eqn.op.name, self.selections[x].rows, y, **eqn.params)
             self._select(eqn.out, mask, product)
             return
-        if not (x in self.selections and y in self.selections and x.type.ndim == y.type.ndim == 1):
-            raise _HasCount
+        _require(x in self.selections and y in self.selections and x.type.ndim == y.type.ndim == 1)
         product = self.emit("multiply", self.selections[x].rows, self.selections[y].rows)
         total = self._chosen(product, mask, product.type.dtype.type(0))
         self._emit_as(eqn, "sum", total, axis=(0,), keepdims=False)
@@ -288,8 +280,7 @@ class _DenseWriter(BodyWriter):
         if 0 not in axes:
             self._select(eqn.out, mask, self.emit(name, rows, **eqn.params))
             return
-        if name not in _FOLDS or out.dtype.char not in _ACCURATE_DTYPES:
-            raise _HasCount
+        _require(name in _FOLDS and out.dtype.char in _ACCURATE_DTYPES)
         if rows.type.dtype != out.dtype:
             rows = self.emit("astype", rows, dtype=out.dtype)
         chosen = self._chosen(rows, mask, _identity(name, out.dtype))
@@ -308,8 +299,7 @@ class _DenseWriter(BodyWriter):
 
     def _emit_as(self, eqn: Eqn, name: str, *operands: Atom, **params: Any) -> None:
         """Add an equation for the result of another one, if it has its type."""
-        if OPS[name].infer(*[o.type for o in operands], **params) != eqn.out.type:
-            raise _HasCount
+        _require(OPS[name].infer(*[o.type for o in operands], **params) == eqn.out.type)
         self.emit(name, *operands, out=eqn.out, **params)
 
 
@@ -324,8 +314,7 @@ def _identity(fold: str, dtype: np.dtype[Any]) -> Any:
         return dtype.type(fold in ("prod", "all"))
     if dtype.kind == "b":
         return dtype.type(fold == "min")
-    if dtype.kind == "c":
-        raise _HasCount
+    _require(dtype.kind != "c")
     if dtype.kind == "f":
         return dtype.type(-np.inf if fold == "max" else np.inf)
     limits = np.iinfo(dtype)
@@ -344,9 +333,8 @@ _FORMS: dict[str, Callable[[int], Any]] = {  # of a literal that a count decides
 
 def _unified(first: _DenseWriter, second: _DenseWriter) -> Function:
     """The function that two are but for literals that the counts decide."""
-    pairs = list(zip(first.masks.values(), second.masks.values(), strict=False))
-    if not pairs or len(first.masks) != len(second.masks):
-        raise _HasCount
+    _require(len(first.masks) == len(second.masks) > 0)
+    pairs = list(zip(first.masks.values(), second.masks.values(), strict=True))
     return _Unifier(first.function, second.function, pairs).function
 
 
@@ -359,13 +347,11 @@ class _Unifier(BodyWriter):
         self.to_one: dict[Var, Var] = dict(
             zip((*other.inputs, *other.captures), (*one.inputs, *one.captures), strict=True)
         )
-        if len(one.body) != len(other.body):
-            raise _HasCount
+        _require(len(one.body) == len(other.body))
         for step, beside in zip(one.body, other.body, strict=True):
             self.body.append(self._unify(step, beside))
         outputs = zip(one.outputs, other.outputs, strict=True)
-        if not all(self._is_same(a, b) for a, b in outputs):
-            raise _HasCount
+        _require(all(self._is_same(a, b) for a, b in outputs))
         self.function = with_body(one, self.body)
 
     def _is_same(self, one: Atom, other: Atom) -> bool:
@@ -377,39 +363,32 @@ class _Unifier(BodyWriter):
         self.where = step.where
         if isinstance(step, Guard) and isinstance(beside, Guard):
             is_same = (step.kind, step.expected) == (beside.kind, beside.expected)
-            if not is_same or not self._is_same(step.operand, beside.operand):
-                raise _HasCount
+            _require(is_same and self._is_same(step.operand, beside.operand))
             return step
         if isinstance(step, Guard) or isinstance(beside, Guard) or step.op is not beside.op:
             raise _HasCount
         is_alike = step.out.type == beside.out.type and len(step.operands) == len(beside.operands)
-        if not is_alike or not _same_params(step.params, beside.params):
-            raise _HasCount
+        _require(is_alike and _same_params(step.params, beside.params))
         operands = zip(step.operands, beside.operands, strict=True)
         unified = tuple([self._operand(a, b, step) for a, b in operands])
         self.to_one[beside.out] = step.out
         if all(a is b for a, b in zip(unified, step.operands, strict=True)):
             return step
-        if step.op.infer(*[o.type for o in unified], **step.params) != step.out.type:
-            raise _HasCount
+        _require(step.op.infer(*[o.type for o in unified], **step.params) == step.out.type)
         return replace(step, operands=unified)
 
     def _operand(self, one: Atom, other: Atom, eqn: Eqn) -> Atom:
         """The operand of both, computed from a count where it is one."""
         if isinstance(one, Var) or isinstance(other, Var):
-            if self.to_one.get(other) is not one:  # type: ignore[arg-type]
-                raise _HasCount
+            _require(self.to_one.get(other) is one)  # type: ignore[arg-type]
             return one
-        if one.type != other.type:
-            raise _HasCount
+        _require(one.type == other.type)
         found = list(self._counts(one.value, other.value))
         if self._is_same(one, other):
-            if any(a.selected == b.selected for a, b, _ in found):
-                raise _HasCount  # it may be a count, and may not be
+            _require(all(a.selected != b.selected for a, b, _ in found))  # it may be a count
             return one
         dtype = eqn.out.type.dtype
-        if not found or dtype.kind not in "iufc":
-            raise _HasCount
+        _require(bool(found) and dtype.kind in "iufc")
         mask, _, form = found[0]
         return self._computed(mask, form, dtype.type(0).real.dtype)
 

@@ -1,8 +1,7 @@
 """Matrix products: fewer and larger ones, and none where a loop is as good.
 
-    x[0] @ w, x[1] @ w[:, 1:]    ->  parts of the rows of x @ w          batched
+    x[0] @ w, x[1] @ w           ->  rows of x @ w                       batched
     a @ w + b @ w                ->  (a + b) @ w                         factored
-    a @ w[:2] + b @ w[1:]        ->  ([a 0] + [0 b]) @ w                 factored
     a0 @ b0 + a1 @ b1 + ...      ->  [a0 a1 ...] @ [b0; b1; ...]         concatenated
     a: f64[m,1] @ b: f64[1,n]    ->  a * b + 0.0                         expanded
 
@@ -19,19 +18,16 @@ of products, which BLAS chooses freely, and those of outer products not at all.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, unused_name
+from tracker.ir.graph import Atom, Const, Eqn, Function, Var
 from tracker.ir.lowering import Contract, View
 from tracker.ir.passes.expand import EXPANDED
 from tracker.ir.passes.linalg_dtypes import LEGAL_DTYPES
-from tracker.ir.passes.manager import BodyWriter, as_pass, with_body
+from tracker.ir.passes.manager import BodyWriter, as_pass, rewrite_equations
 from tracker.support.structs import field, record, replace
 
 _MIN_PRODUCTS = 5  # fewer are neither batched nor concatenated
@@ -170,26 +166,16 @@ def _rectangle(index: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[_Range, 
 
 @record(frozen=True)
 class _Batch:
-    """Products of rows of one matrix with columns of another; all of both, but for the inner
-    ranges."""
+    """Products of rows of one matrix, of which `rows` has all, with another matrix."""
 
     rows: MatrixView
-    columns: MatrixView
-
-
-@record(frozen=True)
-class _RowProduct:
-    """The elements of a batch's product that one product is."""
-
-    row: int
-    columns: _Range
+    matrix: MatrixView
 
 
 def _batch(function: Function) -> Function:
-    """x[0] @ w, x[1] @ w, ... -> the rows of x @ w; likewise w @ x[i], as rows of x @ w.T, and
-    products with some columns of w, as parts of the rows."""
+    """x[0] @ w, x[1] @ w, ... -> the rows of x @ w; likewise w @ x[i], as rows of x @ w.T."""
     views = _Views()
-    batches: dict[_Batch, dict[Var, _RowProduct]] = {}
+    batches: dict[_Batch, dict[Var, int]] = {}  # the row that each product is of
     for eqn in function.eqns:
         views.visit(eqn)
         if eqn.op.name != "matmul" or len({o.type.dtype for o in eqn.operands}) > 1:
@@ -197,32 +183,29 @@ def _batch(function: Function) -> Function:
         found = _as_row_product(views, eqn)
         if found is not None:
             batches.setdefault(found[0], {})[eqn.out] = found[1]
-    batches = {batch: members for batch, members in batches.items() if _can_batch(batch, members)}
-    if not batches:
-        return function
-    batch_of = {out: batch for batch, members in batches.items() for out in members}
+    batches = {batch: rows for batch, rows in batches.items() if _can_batch(batch, rows)}
+    batch_of = {out: batch for batch, rows in batches.items() for out in rows}
     made: dict[_Batch, Var] = {}
-    new = BodyWriter()
-    for step in function.body:
-        if not isinstance(step, Eqn) or step.out not in batch_of:
-            new.body.append(step)
-            continue
-        batch = batch_of[step.out]
-        (low, high), (left, right) = _span(batches[batch])
-        new.where = step.where
+
+    def rewrite(new: BodyWriter, eqn: Eqn) -> bool:
+        batch = batch_of.get(eqn.out)
+        if batch is None:
+            return False
+        numbers = batches[batch].values()
+        low, high = min(numbers), max(numbers) + 1
         if batch not in made:
             rows = batch.rows.within((low, high), (0, batch.rows.shape[1])).emit(new)
-            columns = batch.columns.within((0, batch.columns.shape[0]), (left, right)).emit(new)
-            made[batch] = new.emit("matmul", rows, columns)
-        member = batches[batch][step.out]
-        row, (first, last) = member.row - low, member.columns
-        view = MatrixView(made[batch], (row, row + 1), (first - left, last - left))
-        view.emit_vector(new, step.out.type.shape, step.out)
-    return with_body(function, new.body)
+            made[batch] = new.emit("matmul", rows, batch.matrix.emit(new))
+        row = batches[batch][eqn.out] - low
+        view = MatrixView(made[batch], (row, row + 1), (0, batch.matrix.shape[1]))
+        view.emit_vector(new, eqn.out.type.shape, eqn.out)
+        return True
+
+    return rewrite_equations(function, rewrite) if batches else function
 
 
-def _as_row_product(views: _Views, eqn: Eqn) -> tuple[_Batch, _RowProduct] | None:
-    """A product as the product of a row with columns of another matrix, maybe of its transpose."""
+def _as_row_product(views: _Views, eqn: Eqn) -> tuple[_Batch, int] | None:
+    """A product as the product of a row, by number, with another matrix, maybe transposed."""
     a, b = eqn.operands
     if not {a.type.ndim, b.type.ndim} <= {1, 2}:
         return None
@@ -234,25 +217,15 @@ def _as_row_product(views: _Views, eqn: Eqn) -> tuple[_Batch, _RowProduct] | Non
             continue
         (number, _), inner = row.ranges
         if row.whole.shape[0] > 1:
-            rows = row.whole.within((0, row.whole.shape[0]), inner)
-            columns = matrix.whole.within(matrix.ranges[0], (0, matrix.whole.shape[1]))
-            return _Batch(rows, columns), _RowProduct(number, matrix.ranges[1])
+            return _Batch(row.whole.within((0, row.whole.shape[0]), inner), matrix), number
     return None
 
 
-def _span(members: Mapping[Var, _RowProduct]) -> tuple[_Range, _Range]:
-    """The rows and columns of a batch that its members need."""
-    rows = [member.row for member in members.values()]
-    left, right = zip(*(member.columns for member in members.values()), strict=True)
-    return (min(rows), max(rows) + 1), (min(left), max(right))
-
-
-def _can_batch(batch: _Batch, members: Mapping[Var, _RowProduct]) -> bool:
+def _can_batch(batch: _Batch, rows: Mapping[Var, int]) -> bool:
     """Whether there are many products, which need half of the result, and this is small."""
-    (low, high), (left, right) = _span(members)
-    size = (high - low) * (right - left)
-    needed = sum(member.columns[1] - member.columns[0] for member in members.values())
-    return len(members) >= _MIN_PRODUCTS and size <= min(_MAX_BATCH, 2 * needed)
+    count, width = max(rows.values()) - min(rows.values()) + 1, batch.matrix.shape[1]
+    is_small = count <= 2 * len(rows) and count * width <= _MAX_BATCH
+    return len(rows) >= _MIN_PRODUCTS and is_small
 
 
 # ------------------------------------------------------------------------------ sums of products
@@ -260,43 +233,25 @@ def _can_batch(batch: _Batch, members: Mapping[Var, _RowProduct]) -> bool:
 
 @record(frozen=True, eq=False)
 class _Product:
-    """A product, maybe reshaped, or a part of a matrix of zeros; `number` counts equations.
-
-    shape: of that matrix; rows, columns: the part.
-    """
+    """A product, maybe reshaped; `number` counts equations."""
 
     out: Var
     left: MatrixView
     right: MatrixView
     number: int
-    shape: tuple[int, int]
-    rows: _Range
-    columns: _Range
 
-    @staticmethod
-    def of(out: Var, left: MatrixView, right: MatrixView, number: int) -> _Product:
-        shape = left.shape[0], right.shape[1]
-        return _Product(out, left, right, number, shape, (0, shape[0]), (0, shape[1]))
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.left.shape[0], self.right.shape[1]
 
     @property
     def transposed(self) -> _Product:
-        return replace(
-            self,
-            left=self.right.transposed,
-            right=self.left.transposed,
-            shape=self.shape[::-1],
-            rows=self.columns,
-            columns=self.rows,
-        )
-
-    @property
-    def is_part(self) -> bool:
-        return (self.rows, self.columns) != ((0, self.shape[0]), (0, self.shape[1]))
+        return replace(self, left=self.right.transposed, right=self.left.transposed)
 
     @property
     def cost(self) -> float:
         """Elements that are written and added, and the time of the multiplications."""
-        size = self.left.shape[0] * self.right.shape[1]
+        size = math.prod(self.shape)
         return 2 * size + size * self.left.shape[1] / _RATE
 
 
@@ -306,46 +261,24 @@ class _Sum:
     others: list[Atom] = field(default_factory=list)
 
 
-class _SumWriter(BodyWriter):
-    """Writes a body, and functions nested in it."""
-
-    def __init__(self, function: Function) -> None:
-        super().__init__()
-        self.functions = {**function.functions}
-
-    def nest(
-        self, stem: str, inputs: tuple[Var, ...], body: Sequence[Eqn | Guard], out: Var
-    ) -> Function:
-        name = unused_name(stem, self.functions)
-        self.functions[name] = Function(name, inputs, (), tuple(body), (out,))
-        return self.functions[name]
-
-
 def _combine_sums(function: Function) -> Function:
     """Make sums of products one product, where that is cheaper."""
     if not (function.has_op("matmul") and function.has_op("add")):
         return function
     sums = _find_sums(function)
-    new = _SumWriter(function)
-    changed = False
-    for step in function.body:
-        total = sums.get(step.out) if isinstance(step, Eqn) else None
-        if isinstance(step, Eqn) and total is not None and len(total.products) > 1:
-            new.where = step.where
-            if _emit_sum(new, total, step.out):
-                changed = True
-                continue
-        new.body.append(step)
-    if not changed:
-        return function
-    return with_body(replace(function, functions=new.functions), new.body)
+
+    def rewrite(new: BodyWriter, eqn: Eqn) -> bool:
+        total = sums.get(eqn.out)
+        return total is not None and len(total.products) > 1 and _emit_sum(new, total, eqn.out)
+
+    return rewrite_equations(function, rewrite)
 
 
 def _find_sums(function: Function) -> dict[Atom, _Sum]:
     """The largest sums that hold products, by their results.
 
-    A product may be transposed, reshaped, or embedded in zeros, before it is added. A value with
-    other readers is no part of a sum.
+    A product may be transposed or reshaped before it is added. A value with other readers is no
+    part of a sum.
     """
     uses, views = function.uses, _Views()
     found: dict[Atom, _Sum] = {}
@@ -355,7 +288,7 @@ def _find_sums(function: Function) -> dict[Atom, _Sum]:
         if name == "matmul":
             if all(o.type.ndim == 2 and o.type.dtype == out.type.dtype for o in operands):
                 left, right = views.of(operands[0]), views.of(operands[1])
-                found[out] = _Sum([_Product.of(out, left, right, number)])
+                found[out] = _Sum([_Product(out, left, right, number)])
         elif name == "add":
             parts = [
                 found.pop(o) if o in found and uses[o] == 1 and o.type == out.type else None
@@ -363,35 +296,16 @@ def _find_sums(function: Function) -> dict[Atom, _Sum]:
             ]
             if any(parts):
                 found[out] = _merge(operands, parts)
-        elif name in ("transpose", "reshape", "embed") and uses[operands[0]] == 1:
+        elif name in ("transpose", "reshape") and uses[operands[0]] == 1:
             inner = found.get(operands[0], _Sum())
             if len(inner.products) != 1 or inner.others:
                 continue
             (product,) = inner.products
             if name == "reshape":
                 found[out] = _Sum([replace(product, out=out)])
-            elif name == "embed":
-                part = _embedded(product, eqn)
-                if part is not None:
-                    found[out] = _Sum([part])
             elif product.shape == operands[0].type.shape:
                 found[out] = _Sum([replace(product.transposed, out=out, number=number)])
     return found
-
-
-def _embedded(product: _Product, eqn: Eqn) -> _Product | None:
-    """A product that is embedded in a matrix of zeros."""
-    shape = eqn.params["shape"]
-    ranges = _rectangle(eqn.params["index"], shape) if len(shape) == 2 else None
-    if product.is_part or ranges is None:
-        return None
-    rows, columns = ranges
-    part = rows[1] - rows[0], columns[1] - columns[0]
-    if product.shape != part:  # it is reshaped
-        if 1 not in product.shape or 1 not in part:
-            return None
-        product = product.transposed
-    return replace(product, out=eqn.out, shape=shape, rows=rows, columns=columns)
 
 
 def _merge(operands: Sequence[Atom], parts: Sequence[_Sum | None]) -> _Sum:
@@ -404,7 +318,7 @@ def _merge(operands: Sequence[Atom], parts: Sequence[_Sum | None]) -> _Sum:
     return total
 
 
-def _emit_sum(new: _SumWriter, total: _Sum, out: Var) -> bool:
+def _emit_sum(new: BodyWriter, total: _Sum, out: Var) -> bool:
     """Write a sum with fewer products, if some of them can be combined."""
     shapes: dict[tuple[int, int], list[_Product]] = {}
     for product in sorted(total.products, key=lambda p: -p.number):  # a pullback's go backwards
@@ -414,9 +328,7 @@ def _emit_sum(new: _SumWriter, total: _Sum, out: Var) -> bool:
     for products in shapes.values():
         products = _factor(new, products, True, made)
         products = _factor(new, products, False, made)
-        whole = [product for product in products if not product.is_part]
-        rest += [product.out for product in products if product.is_part]
-        rest += [product.out for product in _concatenate(new, whole, made)]
+        rest += [product.out for product in _concatenate(new, products, made)]
     if not made:
         return False
     result, *others = [new.reshape(product, out.type.shape) for product in made]
@@ -429,140 +341,34 @@ def _emit_sum(new: _SumWriter, total: _Sum, out: Var) -> bool:
 
 
 def _factor(
-    new: _SumWriter, products: list[_Product], is_left: bool, made: list[Var]
+    new: BodyWriter, products: list[_Product], is_left: bool, made: list[Var]
 ) -> list[_Product]:
-    """Write the products that have a left, or right, factor in common, or parts of one matrix for
-    it; the other products."""
-    groups: dict[tuple[MatrixView, _Range], list[_Product]] = {}
-    has_parts = any(product.is_part for product in products)
+    """Write the products that have a left, or right, factor in common; the other products."""
+    groups: dict[MatrixView, list[_Product]] = {}
     for product in products:
         product = product if is_left else product.transposed
-        common = product.left
-        if has_parts:
-            common = common.whole.within(common.ranges[0], (0, common.whole.shape[1]))
-        groups.setdefault((common, product.rows), []).append(product)
+        groups.setdefault(product.left, []).append(product)
     alone: list[_Product] = []
-    for (common, rows), group in groups.items():
-        is_all = rows == (0, group[0].shape[0])
-        if len(group) == 1 or not is_all or not _emit_factored(new, common, group, is_left, made):
+    for common, group in groups.items():
+        if len(group) == 1 or not _emit_factored(new, common, group, is_left, made):
             alone += group if is_left else [product.transposed for product in group]
     return alone
 
 
 def _emit_factored(
-    new: _SumWriter, common: MatrixView, group: list[_Product], is_left: bool, made: list[Var]
+    new: BodyWriter, common: MatrixView, group: list[_Product], is_left: bool, made: list[Var]
 ) -> bool:
-    """Write common @ b[0] + common[:, m:n] @ b[1] + ... as one product, if that is cheaper.
-
-    The terms of its right factor are parts of a matrix of zeros, which leave out nothing but
-    diagonals. A number that is not finite, times such a zero, would be a NaN: a product that is not
-    finite is computed by a loop over the terms.
-    """
-    (height, inner), width = common.shape, group[0].shape[1]
-    first, _ = common.ranges[1]
-    inners = [p.left.ranges[1] for p in group]
-    parts = [
-        _Part(p.right, (low - first, high - first), p.columns)
-        for p, (low, high) in zip(group, inners, strict=True)
-    ]
-    is_padded = any(part.view.shape != (inner, width) for part in parts)
-    missing = _missing_diagonals(parts, (inner, width)) if is_padded else []
-    copied = 2 * sum(math.prod(part.view.shape) for part in parts[0 if is_padded else 1 :])
-    cost = height * width * (2 + inner / _RATE) + copied + inner * width * is_padded
-    if missing is None or cost >= sum(product.cost for product in group):
+    """Write common @ b[0] + common @ b[1] + ... as one product, if that is cheaper."""
+    added = 2 * sum(math.prod(product.right.shape) for product in group[1:])
+    if added + group[0].cost >= sum(product.cost for product in group):
         return False
-    shape = (inner, width)
-    if not is_left:
-        parts = [_Part(p.view.transposed, p.columns, p.rows) for p in parts]
-        shape, missing = shape[::-1], [-k for k in missing[::-1]]
-    if is_padded:
-        total = _emit_parts(new, parts, shape)
+    if is_left:
+        total = _emit_total(new, [product.right for product in group])
+        made.append(new.emit("matmul", common.emit(new), total))
     else:
-        total = _emit_total(new, [part.view for part in parts])
-    pair = (common.emit(new), total) if is_left else (total, common.transposed.emit(new))
-    product = new.emit("matmul", *pair)
-    made.append(_emit_if_finite(new, product, pair, int(is_left), missing) if missing else product)
+        total = _emit_total(new, [product.right.transposed for product in group])
+        made.append(new.emit("matmul", total, common.transposed.emit(new)))
     return True
-
-
-@record(frozen=True)
-class _Part:
-    """A rectangle of a matrix, and what is there."""
-
-    view: MatrixView
-    rows: _Range
-    columns: _Range
-
-
-def _missing_diagonals(parts: list[_Part], shape: tuple[int, int]) -> list[int] | None:
-    """The diagonals that parts of a matrix leave out; None if they leave out a part of one."""
-    is_covered = np.zeros(shape, bool)
-    for part in parts:
-        is_covered[slice(*part.rows), slice(*part.columns)] = True
-    rows, columns = np.nonzero(~is_covered)
-    lengths = np.bincount(columns - rows + shape[0], minlength=1)
-    missing = [int(k) - shape[0] for k in np.flatnonzero(lengths)]
-    is_whole = all(lengths[k + shape[0]] == np.eye(*shape, k).sum() for k in missing)
-    return missing if is_whole else None
-
-
-def _emit_parts(new: BodyWriter, parts: list[_Part], shape: tuple[int, int]) -> Var:
-    """The sum of parts of a matrix of zeros. Transposed parts are added up in the transpose, where
-    they are contiguous; where they are the other parts, that is the same sum."""
-    sums = []
-    for is_transposed in (False, True):
-        group = [part for part in parts if part.view.is_transposed == is_transposed]
-        if is_transposed:
-            group = [_Part(part.view.transposed, part.columns, part.rows) for part in group]
-        embedded = [
-            new.emit(
-                "embed",
-                part.view.emit(new),
-                index=(slice(*part.rows, 1), slice(*part.columns, 1)),
-                shape=shape[::-1] if is_transposed else shape,
-            )
-            for part in group
-        ]
-        if embedded:
-            total = functools.reduce(lambda a, b: new.emit("add", a, b), embedded)
-            sums.append(new.emit("transpose", total, axes=(1, 0)) if is_transposed else total)
-    return functools.reduce(lambda a, b: new.emit("add", a, b), sums)
-
-
-def _emit_if_finite(
-    new: _SumWriter, product: Var, factors: tuple[Var, Var], padded: int, missing: list[int]
-) -> Var:
-    """The product if it is finite; if not, the product without some diagonals of one factor, which
-    are no terms."""
-    given = tuple(Var(v.type) for v in (product, *factors))
-    (height, inner), one = factors[0].type.shape, product.type.dtype.type(1)
-    terms = BodyWriter()
-    terms.where = new.where
-    is_term = terms.emit("broadcast_to", Const.of(one), shape=factors[padded].type.shape)
-    for low, high in _runs(missing):
-        below = terms.emit("triangle", is_term, k=low - 1, lower=True)
-        above = terms.emit("triangle", is_term, k=high + 1, lower=False)
-        is_term = terms.emit("add", below, above)
-    is_term = terms.emit("not_equal", is_term, Const.of(one * 0))
-    column, each = terms.reshape(given[1], (height, inner, 1)), is_term
-    if not padded:
-        each = terms.reshape(is_term, column.type.shape)
-    pairs = terms.emit("multiply", column, given[2])
-    pairs = terms.emit("where", each, pairs, Const.of(one * 0))
-    total = terms.emit("sum", pairs, axis=(1,), keepdims=False)
-    branches: dict[str, Any] = {
-        "branch0": new.nest("terms", given, terms.body, total),
-        "branch1": new.nest("product", given, (), given[0]),
-    }
-    is_finite = new.emit("isfinite", new.emit("sum", product, axis=(0, 1), keepdims=False))
-    chosen = new.emit("branch", is_finite, product, *factors, **branches)
-    return new.emit("pick", chosen, at=0)
-
-
-def _runs(numbers: list[int]) -> list[_Range]:
-    """The first and last of each run of consecutive numbers."""
-    starts = [k for k in numbers if k - 1 not in numbers]
-    return list(zip(starts, [k for k in numbers if k + 1 not in numbers], strict=True))
 
 
 def _emit_total(new: BodyWriter, views: list[MatrixView]) -> Var:
@@ -620,15 +426,14 @@ def _contiguous_rows(views: list[MatrixView]) -> list[int]:
 
 
 def _expand_outer_products(function: Function) -> Function:
-    new = BodyWriter()
-    for step in function.body:
-        if not isinstance(step, Eqn) or not _is_outer_product(step):
-            new.body.append(step)
-            continue
-        new.where = step.where
-        zero = Const.of(step.out.type.dtype.type(0))
-        new.emit("add", new.emit("multiply", *step.operands), zero, out=step.out)
-    return with_body(function, new.body) if len(new.body) > len(function.body) else function
+    def rewrite(new: BodyWriter, eqn: Eqn) -> bool:
+        if not _is_outer_product(eqn):
+            return False
+        zero = Const.of(eqn.out.type.dtype.type(0))
+        new.emit("add", new.emit("multiply", *eqn.operands), zero, out=eqn.out)
+        return True
+
+    return rewrite_equations(function, rewrite)
 
 
 def _is_outer_product(eqn: Eqn) -> bool:
@@ -650,16 +455,14 @@ def _expand_windows(function: Function) -> Function:
     if not (function.has_op("windows") and function.has_op("matmul")):
         return function
     views: dict[Atom, Eqn] = {}
-    new = BodyWriter()
-    for step in function.body:
-        if isinstance(step, Eqn):
-            is_view = isinstance(step.op.lower, View) and len(step.operands) == 1
-            if step.op.name == "windows" or (is_view and step.operands[0] in views):
-                views[step.out] = step
-            if isinstance(step.op.lower, Contract) and _emit_columns(new, step, views):
-                continue
-        new.body.append(step)
-    return with_body(function, new.body) if len(new.body) > len(function.body) else function
+
+    def rewrite(new: BodyWriter, eqn: Eqn) -> bool:
+        is_view = isinstance(eqn.op.lower, View) and len(eqn.operands) == 1
+        if eqn.op.name == "windows" or (is_view and eqn.operands[0] in views):
+            views[eqn.out] = eqn
+        return isinstance(eqn.op.lower, Contract) and _emit_columns(new, eqn, views)
+
+    return rewrite_equations(function, rewrite)
 
 
 def _emit_columns(new: BodyWriter, eqn: Eqn, views: Mapping[Atom, Eqn]) -> bool:
@@ -677,7 +480,6 @@ def _emit_columns(new: BodyWriter, eqn: Eqn, views: Mapping[Atom, Eqn]) -> bool:
     width, length = sorted(matrix.type.shape)
     if matrix not in views or not 1 < width <= _MAX_WIDTH or length < _MIN_LENGTH:
         return False
-    new.where = eqn.where
     long_axis = matrix.type.shape.index(length)
     source, rows = _unfolded(matrix, long_axis, views)
     shape = source.type.shape

@@ -28,7 +28,7 @@ import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Readers, Var, readers_of
 from tracker.ir.passes.expand import EXPANDED
-from tracker.ir.passes.manager import BodyWriter, as_pass, substitute, with_body
+from tracker.ir.passes.manager import BodyWriter, as_pass, rewrite_equations, substitute, with_body
 from tracker.support.structs import field, record
 
 _MIN_RATIO = 4  # elements of the result per scattered element; below, adding zeros is quicker
@@ -208,25 +208,22 @@ def _accumulate(function: Function) -> Function:
             few = _MIN_RATIO * scattered[term].operands[0].type.size <= term.type.size
             updates[term] += few or uses[term] == 1
     no_negative_zero: set[Atom] = set()
-    changed = False
-    new = BodyWriter()
-    for step in function.body:
-        term = _scattered_term(step, scattered) if isinstance(step, Eqn) else None
-        if isinstance(step, Eqn) and term is not None and updates[term] == uses[term]:
-            new.where = step.where
-            total = step.operands[step.operands[0] is term]
-            if total not in no_negative_zero and step.out.type.dtype.kind in "fc":
+
+    def rewrite(new: BodyWriter, eqn: Eqn) -> bool:
+        term = _scattered_term(eqn, scattered)
+        is_update = term is not None and updates[term] == uses[term]
+        if term is not None and is_update:
+            total = eqn.operands[eqn.operands[0] is term]
+            if total not in no_negative_zero and eqn.out.type.dtype.kind in "fc":
                 total = new.emit("add", total, positive_zero(total))
             x, *positions = scattered[term].operands
             index = scattered[term].params["index"]
-            new.emit("scattered_added", total, x, *positions, index=index, out=step.out)
-            no_negative_zero.add(step.out)
-            changed = True
-            continue
-        new.body.append(step)
-        if isinstance(step, Eqn) and has_no_negative_zero(step, no_negative_zero):
-            no_negative_zero.add(step.out)
-    return with_body(function, new.body) if changed else function
+            new.emit("scattered_added", total, x, *positions, index=index, out=eqn.out)
+        if is_update or has_no_negative_zero(eqn, no_negative_zero):
+            no_negative_zero.add(eqn.out)
+        return is_update
+
+    return rewrite_equations(function, rewrite)
 
 
 def has_no_negative_zero(eqn: Eqn, known: set[Atom]) -> bool:

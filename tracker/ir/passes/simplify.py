@@ -13,6 +13,8 @@ Invariants
 2. Termination: an equation becomes an atom; or its op moves down in the order {power, sum,
    strong_multiply, divide}, {others}, multiply, {negative, square}, reshape, broadcast_to; or it
    stays at its level, and the tree of equations above its operands shrinks.
+
+Other pairs of signs, and what is chosen or cast twice, are left to LLVM, which folds them exactly.
 """
 
 from __future__ import annotations
@@ -158,51 +160,15 @@ def identity_function(eqn: Eqn, defs: Definitions) -> Atom | None:
     return None if _kind(eqn) == "c" and eqn.op.name in ("conjugate", "real") else x
 
 
-def _negated_operand(atom: Atom, eqn: Eqn, defs: Definitions) -> Atom | None:
-    """x, for an atom that is -x; not for an integer that is cast: it may have wrapped around."""
-    inner = defs.definition(atom, "negative")
-    dtype = atom.type.dtype
-    exact = dtype.kind in "fc" or dtype == eqn.out.type.dtype
-    return inner.operands[0] if inner is not None and exact else None
-
-
 @rule("add")
 def add_negative(eqn: Eqn, defs: Definitions) -> Eqn | None:
-    """a + -b -> a - b, which IEEE 754 defines to be the same."""
+    """a + -b -> a - b, which IEEE 754 defines to be the same; not for an integer that is cast: it
+    may have wrapped around."""
     a, b = eqn.operands
     for x, y in ((a, b), (b, a)):
-        if (minus := _negated_operand(y, eqn, defs)) is not None:
-            return rewrite_as(eqn, "subtract", (x, minus))
-    return None
-
-
-@rule("subtract")
-def subtract_negative(eqn: Eqn, defs: Definitions) -> Eqn | None:
-    """a - -b -> a + b, likewise."""
-    minus = _negated_operand(eqn.operands[1], eqn, defs)
-    return None if minus is None else rewrite_as(eqn, "add", (eqn.operands[0], minus))
-
-
-@rule("multiply", "divide")
-def cancel_signs(eqn: Eqn, defs: Definitions) -> Eqn | None:
-    """-a * -b -> a * b, and the same for quotients: a sign never affects rounding."""
-    a, b = [_negated_operand(operand, eqn, defs) for operand in eqn.operands]
-    if _kind(eqn) != "f" or a is None or b is None:
-        return None
-    return rewrite_as(eqn, eqn.op.name, (a, b))
-
-
-@rule("multiply", "divide")
-def negate_literal(eqn: Eqn, defs: Definitions) -> Eqn | None:
-    """-a * 2.0 -> a * -2.0, and the same for quotients."""
-    if _kind(eqn) != "f":
-        return None
-    a, b = eqn.operands
-    for x, c in ((a, b), (b, a)):
-        minus = _negated_operand(x, eqn, defs)
-        if minus is not None and isinstance(c, Const) and isinstance(c.value, (float, np.floating)):
-            opposite = Const.of(-c.value)
-            return rewrite_as(eqn, eqn.op.name, (minus, opposite) if x is a else (opposite, minus))
+        minus, dtype = defs.definition(y, "negative"), y.type.dtype
+        if minus is not None and (dtype.kind in "fc" or dtype == eqn.out.type.dtype):
+            return rewrite_as(eqn, "subtract", (x, minus.operands[0]))
     return None
 
 
@@ -215,22 +181,6 @@ def multiply_by_minus_one(eqn: Eqn, defs: Definitions) -> Eqn | None:
     if literal_value(b) == -1:
         return rewrite_as(eqn, "negative", (a,))
     return rewrite_as(eqn, "negative", (b,)) if literal_value(a) == -1 else None
-
-
-@rule("square", "absolute")
-def even_function(eqn: Eqn, defs: Definitions) -> Eqn | None:
-    """square(-x) -> square(x), and the same for the absolute value, but of unsigned integers, of
-    which the negative is another."""
-    minus = _negated_operand(eqn.operands[0], eqn, defs)
-    if minus is None or _kind(eqn) == "u":
-        return None
-    return rewrite_as(eqn, eqn.op.name, (minus,))
-
-
-@rule("absolute")
-def absolute_of_absolute(eqn: Eqn, defs: Definitions) -> Atom | None:
-    """| |x| | -> |x|."""
-    return eqn.operands[0] if defs.definition(eqn.operands[0], "absolute") is not None else None
 
 
 @rule("divide")
@@ -293,18 +243,6 @@ def where_constant(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
 # ------------------------------------------------------------------------- shapes and splats
 
 
-@rule("where")
-def where_of_where(eqn: Eqn, defs: Definitions) -> Eqn | None:
-    """where(c, where(c, a, _), b) -> where(c, a, b), and the same for the other side."""
-    condition, *sides = eqn.operands
-    for at, side in enumerate(sides):
-        inner = defs.definition(side, "where")
-        if inner is not None and inner.operands[0] is condition:
-            sides[at] = inner.operands[1 + at]
-            return rewrite_as(eqn, "where", (condition, *sides))
-    return None
-
-
 @rule("reshape", "astype", "to_discrete", "broadcast_to")
 def same_type(eqn: Eqn, defs: Definitions) -> Atom | None:
     """A change to the shape and dtype that x has -> x."""
@@ -337,18 +275,6 @@ def _transpose_axes(eqn: Eqn) -> tuple[int, ...]:
     if axes is None:
         return tuple(range(ndim))[::-1]
     return tuple([axis % ndim for axis in axes])
-
-
-@rule("astype")
-def cast_round_trip(eqn: Eqn, defs: Definitions) -> Atom | None:
-    """astype(astype(x, wider), x's own dtype) -> x, among floats or among integers of one kind."""
-    inner = defs.definition(eqn.operands[0], "astype")
-    if inner is None:
-        return None
-    (x,), wide = inner.operands, inner.out.type.dtype
-    narrow = x.type.dtype
-    kept = narrow.kind == wide.kind and narrow.kind in "fiu" and narrow.itemsize <= wide.itemsize
-    return x if kept else None
 
 
 @rule("zeros_like", "ones_like")

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import CompileError, message
+from tracker.errors import CompileError
 from tracker.jit.abi import dispatch_table
 from tracker.jit.abi.entry import DEFAULT_TRAITS, PlanTraits, entry_text
 from tracker.jit.guards.class_guard import has_reliable_version_tags
@@ -216,7 +216,7 @@ def verify_layout() -> None:
             f"Python {sys.version.split()[0]} with NumPy {np.__version__} lays out "
             f"{', '.join(wrong)} in a way that native calls do not know"
         )
-        raise CompileError(message(what, "Upgrade tracker, or use an older Python or NumPy", ""))
+        raise CompileError(what, "Upgrade tracker, or use an older Python or NumPy", "")
 
 
 def _layout_checks() -> list[tuple[str, bool]]:

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Set
 from typing import Any, TypeAlias
 
 from tracker import tree
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.tape.observers import is_deriving
 from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import value_of
@@ -63,10 +63,8 @@ def _getattr(x: Any, name: str, /, *default: Any) -> Any:
 def _id(x: Any, /) -> int:
     if current_tracer() is not None and (type(x) is Tracked or tree.children_of(x) is not None):
         raise UnsupportedError(
-            message(
-                f"id() of a {builtins.type(_plain_value(x)).__name__} differs at each call",
-                "Compare objects with `is`",
-            )
+            f"id() of a {builtins.type(_plain_value(x)).__name__} differs at each call",
+            "Compare objects with `is`",
         )
     return builtins.id(x)
 

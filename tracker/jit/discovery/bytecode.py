@@ -405,7 +405,6 @@ def _has_bool_identity_test(steps: Sequence[Instruction]) -> bool:
 
 
 def _identifiers_in(constant: object) -> list[str]:
-    """The identifiers in a constant of code."""
     if isinstance(constant, str):
         return _IDENTIFIER.findall(constant)
     if isinstance(constant, (tuple, frozenset)):

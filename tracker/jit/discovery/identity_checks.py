@@ -16,7 +16,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from tracker import tree
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.jit.discovery.discovery import CapturedState, find_captured_state
 from tracker.jit.guards.source import class_attribute
 from tracker.support.instances import cell_contents
@@ -64,7 +64,7 @@ def _check_arrays(arrays: Sequence[Any], captured: CapturedState) -> None:
 
 def _refusal(reason: str) -> UnsupportedError:
     what = f"the function compares objects by identity, and {reason}: it is given a copy"
-    return UnsupportedError(message(what, _FIX))
+    return UnsupportedError(what, _FIX)
 
 
 def _code_key(f: Any) -> tuple[Any, ...]:

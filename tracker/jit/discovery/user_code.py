@@ -101,7 +101,6 @@ class LibraryObjects:
         return self._user_code.is_installed(cls.__module__)
 
     def _library_classes(self, x: Any) -> list[type]:
-        """The library classes in the MRO of an object."""
         return [
             cls
             for cls in type(x).__mro__

@@ -160,7 +160,6 @@ class _Flattener:
         }
 
     def flatten_source(self, source: Source, number: int) -> Structure:
-        """Flatten the value at a source."""
         if not source.is_atomic:
             return self.flatten(source.read(), (), (source, ()), number)
         x = source.read()

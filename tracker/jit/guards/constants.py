@@ -21,14 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from tracker.ir.types import PYTHON_DTYPES
 from tracker.support.pickling import MadeMethod
 
-PYTHON_SCALARS: dict[type, np.dtype[Any]] = {
-    float: np.dtype(np.float64),
-    int: np.dtype(np.int64),
-    bool: np.dtype(np.bool_),
-    complex: np.dtype(np.complex128),
-}
+PYTHON_SCALARS: dict[type, np.dtype[Any]] = {**PYTHON_DTYPES, bool: np.dtype(np.bool_)}
 NUMBER_TYPE_CODES = "? b B h H i I l L q Q e f d F D"
 NUMPY_SCALARS: dict[type, np.dtype[Any]] = {
     np.dtype(code).type: np.dtype(code) for code in NUMBER_TYPE_CODES.split()

@@ -350,5 +350,4 @@ def is_plain_dataclass(x: Any) -> bool:
 
 
 def child_path(path: tuple[_Root, tuple[int, ...]], at: int) -> tuple[_Root, tuple[int, ...]]:
-    """The path of a child."""
     return path[0], (*path[1], at)

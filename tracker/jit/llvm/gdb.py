@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from tracker.errors import CompileError, message
+from tracker.errors import CompileError
 from tracker.jit.llvm.engine import Module
 from tracker.jit.llvm.lock import LOCK
 from tracker.jit.llvm.perf_map import (
@@ -101,7 +101,7 @@ def _interface() -> tuple[_JitDescriptor, Any]:
         address, notify = found["__jit_debug_descriptor"], found["__jit_debug_register_code"]
     except KeyError:
         what = "this llvmlite has no symbols that GDB looks for (__jit_debug_register_code)"
-        raise CompileError(message(what, "Use config(gdb=False)", "")) from None
+        raise CompileError(what, "Use config(gdb=False)", "") from None
     return _JitDescriptor.from_address(address), ctypes.CFUNCTYPE(None)(notify)
 
 

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from tracker.errors import CompileError, message
+from tracker.errors import CompileError
 from tracker.jit.llvm.engine import Module
 
 _ELF64 = b"\x7fELF\x02\x01"  # 64 bits, little endian
@@ -43,7 +43,7 @@ def write(module: Module, function: str, descriptions: Mapping[str, str]) -> Non
             file.writelines(lines)
     except OSError as error:
         what = f"the names of machine code cannot be written to {path} ({error.strerror})"
-        raise CompileError(message(what, "Use config(perf=False)", "")) from error
+        raise CompileError(what, "Use config(perf=False)", "") from error
 
 
 def functions_in_memory(module: Module) -> tuple[int, list[CodeSymbol]]:

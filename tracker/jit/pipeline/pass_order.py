@@ -16,7 +16,6 @@ from tracker.ir.passes.loops.added_zeros import hoist_added_zeros
 from tracker.ir.passes.loops.batch import batch_loops
 from tracker.ir.passes.loops.prune_results import prune_loop_results
 from tracker.ir.passes.loops.rematerialize import rematerialize
-from tracker.ir.passes.matmul_layout import sink_transposes
 from tracker.ir.passes.matmul_rewrites import rewrite_products
 from tracker.ir.passes.scatter import rewrite_scatters
 from tracker.ir.passes.simplify import simplify, simplify_writers
@@ -64,7 +63,6 @@ PASSES = (
     cleanup.dead_code,
     prune_loop_results,
     cleanup.dead_code,
-    sink_transposes,
     rematerialize,
     cleanup.dead_code,
 )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.jit.guards.captured_leaves import captured_leaves
 from tracker.jit.guards.signature import (
     AliasLeaf,
@@ -168,11 +168,9 @@ class TracedInputs:
         for handle, x in zip(self.traced_leaves, self.leaves, strict=True):
             if type(handle) is Tracked and isinstance(x, np.ndarray) and handle.shape != x.shape:
                 raise UnsupportedError(
-                    message(
-                        f"the function gives an array that it was given, of shape {x.shape}, the "
-                        f"shape {handle.shape}",
-                        "Make a new array: x = x.reshape(shape), np.resize(x, shape)",
-                    )
+                    f"the function gives an array that it was given, of shape {x.shape}, the "
+                    f"shape {handle.shape}",
+                    "Make a new array: x = x.reshape(shape), np.resize(x, shape)",
                 )
 
     def check_returned_memory(self, tracer: Tracer, outputs: Sequence[Any]) -> None:
@@ -180,10 +178,8 @@ class TracedInputs:
         numbers = self.numbers_by_handle()
         if any(id(export_owner(x, tracer)) in numbers for x in outputs):
             raise UnsupportedError(
-                message(
-                    "the function returns an array that it was given, by way of plain NumPy",
-                    "np.array(x) is a copy; np.asarray and its kin in tracker.numpy are traced",
-                )
+                "the function returns an array that it was given, by way of plain NumPy",
+                "np.array(x) is a copy; np.asarray and its kin in tracker.numpy are traced",
             )
 
     def effects(self, containers: ArgumentContainers, known: PlainValues) -> PendingEffects:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError
 from tracker.ir.graph import (
     Atom,
     Const,
@@ -289,10 +289,8 @@ class IRBuilder:
         now."""
         if value in self.tracer.recording.inner_values:
             raise UnsupportedError(
-                message(
-                    "a value made inside the body of a loop or branch is used outside of it",
-                    "Return it from the body: scan, while_loop, cond ... give back what it returns",
-                )
+                "a value made inside the body of a loop or branch is used outside of it",
+                "Return it from the body: scan, while_loop, cond ... give back what it returns",
             )
         if value in self.captured_values:
             return self._capture(value.data, None, id(value), self.captured_values[value])
@@ -311,10 +309,8 @@ class IRBuilder:
         history = list(history_of(value, self.outer_values))
         if not self.vars.keys().isdisjoint(history):
             raise UnsupportedError(
-                message(
-                    "what another thread has computed of a traced value is no part of the trace",
-                    "Compute it in this thread",
-                )
+                "what another thread has computed of a traced value is no part of the trace",
+                "Compute it in this thread",
             )
         self.outer_values.update(history)
 

@@ -47,7 +47,6 @@ from tracker.jit.guards.source import (
     MISSING,
     AttributeSource,
     CellSource,
-    ContentsSource,
     ItemSource,
     Source,
     SourcePath,
@@ -260,9 +259,8 @@ class StateDiff:
                 now = tree.children_or_attributes(untrack_keys(copy))
                 self._compare_container(copy, was, now, path)
             self._check_views(tree.leaves(result))
-            if len(no_alias_pairs(self.call, self.writes)) > _MAX_ALIAS_CHECKS:
-                raise _Unrepresentable
-            if self.writes and is_captured:
+            checks = len(no_alias_pairs(self.call, self.writes))
+            if checks > _MAX_ALIAS_CHECKS or (self.writes and is_captured):
                 raise _Unrepresentable
         except _Unrepresentable:
             self.containers.is_captured = is_captured
@@ -277,12 +275,9 @@ class StateDiff:
             self._compare_below(was, (number, ()))  # it may be referenced elsewhere
         if now is was or source.is_read_only:
             return
-        if isinstance(source, ContentsSource):
-            raise _Unrepresentable
         names = self.captured.names
-        if not names.writes_unknown and source.name not in names.stored:
-            raise _Unrepresentable  # another thread has written
-        if now is MISSING or not _is_writable(source, was, on_holder):
+        is_ours = names.writes_unknown or source.name in names.stored  # not another thread's
+        if now is MISSING or not is_ours or not _is_writable(source, was, on_holder):
             raise _Unrepresentable
         fresh = type(now) is np.ndarray and references == _SINGLE_REFERENCE_COUNT
         self._add_write("source", source, None, now, fresh)
@@ -310,7 +305,6 @@ class StateDiff:
     def _compare_container(
         self, x: Any, was: _Parts, now: _Parts | None, path: SignaturePath
     ) -> None:
-        """Compare the contents of a container."""
         assert now is not None
         if same_contents(was, now):
             return

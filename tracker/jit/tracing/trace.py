@@ -530,12 +530,10 @@ def _refuse_tracked_holders(outputs: list[Any]) -> None:
     for x in outputs:
         if type(x) is not Tracked and contains_handle(x):
             raise UnsupportedError(
-                message(
-                    f"the function returns a {type(x).__name__} that holds values it computed",
-                    "Return arrays, numbers, and tuples, lists, dicts or dataclasses of them; or "
-                    "register the class with tracker.tree.register",
-                    "",
-                )
+                f"the function returns a {type(x).__name__} that holds values it computed",
+                "Return arrays, numbers, and tuples, lists, dicts or dataclasses of them; or "
+                "register the class with tracker.tree.register",
+                "",
             )
 
 
@@ -555,7 +553,6 @@ def static_leaves(call: Signature, leaves: Sequence[Any]) -> list[Any]:
 def rebuild_arguments(
     call: Signature, leaves: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments with other leaves."""
     given = iter(leaves)
     templates = (*args, *kwargs.values())
     rebuilt = [

@@ -157,6 +157,19 @@ def test_a_constant_that_is_embedded_at_each_step_is_not_stacked(eager_to_roll):
     agree(lambda x, c: np.sum(f(x, c)), x, c)
 
 
+def test_rows_of_slices_alone_may_be_joined():
+    """Their loop has no steps of its own. The pullback of the products joins them."""
+
+    def f(x, w):
+        h, states = np.zeros(4), []
+        for row in [*x]:
+            h = np.tanh(row @ w + h * 0.5)
+            states.append(h)
+        return np.sum(np.stack(states) ** 2)
+
+    agree(f, RNG.standard_normal((450, 4)), RNG.standard_normal((4, 4)) * 0.1)
+
+
 def _of_itself(x):
     y = x.copy()
     return y, y, y

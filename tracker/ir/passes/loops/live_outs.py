@@ -81,7 +81,6 @@ class LiveOutAnalysis:
     def mark_update(
         self, candidate: LoopCandidate, value: LoopInvariant | SameStep | PreviousStep
     ) -> None:
-        """Mark the value of a deferred update."""
         if isinstance(value, LoopInvariant):
             self.mark_value(value.atom)
         elif isinstance(value, PreviousStep):

@@ -68,7 +68,6 @@ class MovingIndex:
         return MovingIndex(index, by, str(index))
 
     def at_step(self, step: int) -> tuple[Any, ...]:
-        """The index in a step."""
         return _shift_index(self.first, [by * step for by in self.by])
 
     def moving_axis(self, shape: tuple[int, ...]) -> tuple[int, int] | None:

@@ -9,7 +9,6 @@ Invariants: linear in the steps; operands of a candidate come from before it, or
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -35,7 +34,6 @@ from tracker.ir.passes.loops.repeat_detection import (
     index_integers,
 )
 from tracker.ir.passes.loops.rotate import rotate_run
-from tracker.ir.passes.memory_ssa import are_disjoint
 from tracker.ir.structural_keys import const_key
 from tracker.ir.types import Bundle, Type
 
@@ -44,7 +42,6 @@ _MANY_FACTOR = 8  # in a run or body that is so much longer than `MIN_STEPS`, sh
 _MAX_IN_REGISTERS = 16  # elements; arrays up to here are faster in straight-line code
 _MIN_STEPS_IN_REGISTERS = 10_000  # of a loop with such arrays; a shorter one stays unrolled
 _MIN_DEFERRED_SIZE = 64  # elements; a smaller array is carried while values are added to it
-_MAX_LATE_STEPS = 8  # last steps in which an array may be read from outside
 
 
 class RecurrenceAnalysis:
@@ -65,15 +62,6 @@ class RecurrenceAnalysis:
         self.in_registers = small <= MAX_REGISTER_ELEMENTS
         self.candidates: list[LoopCandidate] = []
         self.candidate_at: dict[int, LoopCandidate] = {}  # by the number of a step
-
-    @functools.cached_property
-    def readers(self) -> dict[Atom, list[Eqn]]:
-        """The equations that read slices of each array."""
-        found: dict[Atom, list[Eqn]] = {}
-        for step in self.body:
-            if isinstance(step, Eqn) and step.op.name == "getitem":
-                found.setdefault(step.operands[0], []).append(step)
-        return found
 
     def add_run(self, run: Run) -> None:
         """Find the candidates of a run, with one repetition per iteration, or two, three, four."""
@@ -301,7 +289,6 @@ class _AffinePattern:
         return MovingIndex.of(step.params["index"], tuple(numbers[1]))
 
     def _source(self, candidate: LoopCandidate, slot: int, number: int) -> OperandSource | None:
-        """The source of operand `number` of a slot."""
         known = self.positions[slot][number]
         first = operands_of(self.step(slot, self.first))[number]
         if known is None:
@@ -374,7 +361,7 @@ class _AffinePattern:
                 if slot == last:
                     break
             is_chain = version == SameStep(last) and _can_defer(chain, first.type, candidate.count)
-            if is_chain and self._has_single_use(candidate, removed, last, chain):
+            if is_chain and self._has_single_use(candidate, removed, last):
                 candidate.deferred[last] = DeferredUpdates(first, tuple(chain))
                 candidate.removed_slots |= removed
                 del candidate.carries[last]
@@ -405,39 +392,15 @@ class _AffinePattern:
                 return array, DeferredUpdate(value, index, adds=True), {slot, added.slot}
         return None
 
-    def _has_single_use(
-        self,
-        candidate: LoopCandidate,
-        slots: set[int],
-        last: int,
-        updates: Sequence[DeferredUpdate],
-    ) -> bool:
-        """Whether the results of slots have one reader each; the last one may have any number, and
-        so may earlier ones of which only slices are read that no later step updates."""
+    def _has_single_use(self, candidate: LoopCandidate, slots: set[int], last: int) -> bool:
+        """Whether the results of slots have one reader each; the last one may have any number."""
         for step in range(candidate.count):
             for slot in slots:
                 out = self.step(slot, self.first + step).out  # type: ignore[union-attr]
-                if self.analysis.uses[out] == 1 or (slot, step) == (last, candidate.count - 1):
-                    continue
-                if slot != last or not self._may_be_read_late(candidate, out, step, updates):
+                is_end = (slot, step) == (last, candidate.count - 1)
+                if self.analysis.uses[out] != 1 and not is_end:
                     return False
         return True
-
-    def _may_be_read_late(
-        self, candidate: LoopCandidate, out: Var, step: int, updates: Sequence[DeferredUpdate]
-    ) -> bool:
-        """Whether all other readers read slices after the loop that later steps do not update."""
-        readers = self.analysis.readers.get(out, ())
-        if len(readers) != self.analysis.uses[out] - 1 or candidate.count - step > _MAX_LATE_STEPS:
-            return False
-        later = [
-            update.index.at_step(n) for n in range(step + 1, candidate.count) for update in updates
-        ]
-        return all(
-            self.analysis.position[reader.out] >= candidate.end
-            and all(are_disjoint(reader.params["index"], at, out.type.shape) for at in later)
-            for reader in readers
-        )
 
 
 def _constant_index(index: tuple[object, ...]) -> MovingIndex:

@@ -33,7 +33,8 @@ from tracker.ir.graph import (
 )
 from tracker.ir.lowering import Loop, Pick
 from tracker.ir.passes.loop_limits import ROLLED
-from tracker.ir.passes.manager import BodyWriter, as_pass, resolve, substitute
+from tracker.ir.passes.loops.stacking import StackWriter
+from tracker.ir.passes.manager import as_pass, resolve, substitute
 from tracker.ir.types import Bundle, Type
 from tracker.support.structs import field, record, replace
 
@@ -125,7 +126,7 @@ class _ProducerLoop:
     stacks: dict[Var, Var] = field(default_factory=dict)  # variable of the body -> its stack
 
 
-class _Rematerializer(BodyWriter):
+class _Rematerializer(StackWriter):
     """Writes the new body."""
 
     def __init__(self, function: Function) -> None:
@@ -142,7 +143,6 @@ class _Rematerializer(BodyWriter):
             Atom, tuple[Var, int]
         ] = {}  # slices of these, and their first rows
         self.emitted_picks: set[Var] = set()  # picks that have been written
-        self.slices: dict[tuple[Var, int, int], Var] = {}
         self.replaced: dict[Var, Atom] = {}  # single rows of derived results
 
     def run(self) -> Function:
@@ -178,18 +178,19 @@ class _Rematerializer(BodyWriter):
         assert isinstance(eqn.out.type, Bundle)
         after = len(body.outputs)  # the first kept carry among the results
         stays = [at for at in range(carries, after) if body.outputs[at] not in derived]
-        count = eqn.params["length"]
-        parts = [*eqn.out.type.parts[:carries], *(eqn.out.type.parts[at] for at in stays)]
-        parts += [Type((count, *var.type.shape), var.type.dtype) for var in choice.stacked]
-        positions = {at: at for at in range(carries)} | {
-            at: carries + i for i, at in enumerate(stays)
-        }
-        positions |= {at: len(parts) + at - after for at in range(after, len(eqn.out.type.parts))}
-        first = carries + len(stays)
-        parts += eqn.out.type.parts[after:]
+        parts, count = eqn.out.type.parts, eqn.params["length"]
+        results: list[int | Var] = [*range(carries), *stays, *choice.stacked]
+        results += range(after, len(parts))
+        positions = {each: at for at, each in enumerate(results)}
+        types = [
+            Type((count, *each.type.shape), each.type.dtype)
+            if isinstance(each, Var)
+            else parts[each]
+            for each in results
+        ]
         outputs = (*(body.outputs[at] for at in (*range(carries), *stays)), *choice.stacked)
         params = {**eqn.params, "body": self.nested(replace(body, outputs=outputs))}
-        out = Var(Bundle.of(parts), eqn.out.name)
+        out = Var(Bundle.of(types), eqn.out.name)
         self.body.append(replace(eqn, params=params, out=out))
         for pick in picks:
             at = pick.params["at"]
@@ -200,8 +201,8 @@ class _Rematerializer(BodyWriter):
                     source.stacks[body.outputs[at]] = pick.out
             else:
                 self.derived_picks[pick.out] = source, body.outputs[at]
-        for at, var in enumerate(choice.stacked, first):
-            source.stacks[var] = self.emit("pick", out, at=at)
+        for var in choice.stacked:
+            source.stacks[var] = self.emit("pick", out, at=positions[var])
 
     def producer(self, eqn: Eqn, picks: list[Eqn]) -> tuple[_ProducerLoop, list[Var]]:
         """What readers of a loop have of it anyway, and the results that need not stay."""
@@ -302,13 +303,6 @@ class _Rematerializer(BodyWriter):
         self.functions[body.name] = body
         return body
 
-    def slice_stack(self, stack: Var, at: int, count: int) -> Var:
-        """stack[at : at + count], written once."""
-        key = stack, at, count
-        if key not in self.slices:
-            self.slices[key] = self.slice_rows(stack, at, at + count)
-        return self.slices[key]
-
 
 class _Derivation:
     """Copies equations of a producer to another body.
@@ -377,7 +371,7 @@ class _ConsumerBody:
         return self.known[atom]
 
     def row(self, start: int, stack: Var) -> Var:
-        rows = self.sweep.slice_stack(stack, start, self.length)
+        rows = self.sweep.strided_slice(stack, 0, start, 1, self.length)
         if rows not in self.known_rows:
             self.known_rows[rows] = Var(Type(rows.type.shape[1:], rows.type.dtype))
             self.rows.append((self.known_rows[rows], rows))

@@ -14,7 +14,7 @@ results keep their bits; steps that do not fit stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from tracker.ir.graph import (
@@ -33,7 +33,6 @@ from tracker.ir.graph import (
 from tracker.ir.lowering import Host
 from tracker.ir.op import OPS
 from tracker.ir.passes import loop_limits
-from tracker.ir.passes.loop_limits import MIN_REPETITIONS
 from tracker.ir.passes.loops.live_outs import LiveOutAnalysis, LiveOuts
 from tracker.ir.passes.loops.loop_candidates import (
     DeferredUpdate,
@@ -101,11 +100,7 @@ class _LoopEmitter:
             )
             return
         self.new.where = step.where
-        operands = step.operands
-        if step.op.name == "concatenate" and step.params["axis"] == 0:
-            operands = tuple(self.merge_operands(operands))
-        else:
-            operands = tuple([self.atom(o) for o in operands])
+        operands = tuple([self.atom(o) for o in step.operands])
         self.new.body.append(Eqn(step.op, operands, step.params, step.out, step.where))
 
     def emit_deferred(self, candidate: LoopCandidate) -> None:
@@ -121,45 +116,10 @@ class _LoopEmitter:
         if found is None:
             return atom
         candidate, slot, step = found
-        if slot in candidate.deferred:  # slices that are read earlier are the same at the end
-            atom = self.analysis.body[candidate.end - candidate.period + slot].out  # type: ignore[union-attr]
         value = self.values.get(atom)
         if value is None:
             value = self.values[atom] = self.loops[candidate].value(slot, step)
         return value
-
-    def merge_operands(self, operands: Sequence[Atom]) -> Iterator[Atom]:
-        """The operands of a concatenation; consecutive rows of one stack are one operand."""
-        at = 0
-        while at < len(operands):
-            length, by = self.consecutive_rows(operands, at)
-            if length < MIN_REPETITIONS:
-                yield self.atom(operands[at])
-                at += 1
-                continue
-            found = self.analysis.locate(operands[at])
-            assert found is not None
-            candidate, slot, step = found
-            stack = self.loops[candidate].rows(slot, step, by, length)
-            shape = (length * stack.type.shape[1], *stack.type.shape[2:])
-            yield self.new.emit("reshape", stack, shape=shape)
-            at += length
-
-    def consecutive_rows(self, operands: Sequence[Atom], at: int) -> tuple[int, int]:
-        """How many operands from `at` on are one slot in consecutive steps, and the direction."""
-        rows: list[tuple[LoopCandidate, int, int]] = []
-        for operand in operands[at:]:
-            found = self.analysis.locate(operand)
-            if found is None or not self.loops[found[0]].has_row(found[1], found[2]):
-                break
-            if len(rows) > 1:
-                by = rows[1][2] - rows[0][2]
-                if found != (*rows[-1][:2], rows[-1][2] + by):
-                    break
-            elif rows and (found[:2] != rows[0][:2] or abs(found[2] - rows[0][2]) != 1):
-                break
-            rows.append(found)
-        return len(rows), rows[1][2] - rows[0][2] if len(rows) > 1 else 1
 
     def emit_updates(self, total: Atom, update: DeferredUpdate, loop: _EmittedLoop) -> Var:
         """`total` after an update of all iterations at once."""
@@ -396,12 +356,7 @@ class _EmittedLoop:
             return self.emitter.new.emit("broadcast_to", self.emitter.atom(value.atom), shape=shape)
         return self.rows(value.slot, at - isinstance(value, PreviousStep), by, count)
 
-    def has_row(self, slot: int, step: int) -> bool:
-        """Whether there is a stack with the result of the slot in this step."""
-        return slot in self.stack_of or (slot in self.kept_at and step < self.candidate.count - 1)
-
     def value(self, slot: int, step: int) -> Atom:
-        """The result of a slot in a step."""
         type = self.period[slot].out.type  # type: ignore[union-attr]
         if slot in self.candidate.slices:
             moving = self.candidate.slices[slot]
@@ -431,17 +386,12 @@ class _EmittedLoop:
             found = update.index.moving_axis(deferred.first.type.shape)
             return -update.index.start(found[0]) / by if found is not None else 0.0
 
-        total = (
-            deferred.first
-            if isinstance(deferred.first, Const)
-            else self.emitter.atom(deferred.first)
-        )
+        total = self.emitter.atom(deferred.first)
         moves_alike = (
             deferred.updates[0].adds or len({update.index.by for update in deferred.updates}) == 1
         )
-        for update in (
-            sorted(deferred.updates, key=first_write) if moves_alike else deferred.updates
-        ):
+        updates = sorted(deferred.updates, key=first_write) if moves_alike else deferred.updates
+        for update in updates:
             total = self.emitter.emit_updates(total, update, self)
         return total
 

@@ -18,9 +18,7 @@ from tracker.ir.passes.loop_limits import MIN_REPETITIONS
 from tracker.ir.passes.loops.repeat_detection import Run
 from tracker.ir.types import Bundle
 
-_MAX_LIFETIME = (
-    MIN_REPETITIONS // 2
-)  # repetitions; a value that is read later is counted as always live
+_MAX_LIFETIME = MIN_REPETITIONS // 2  # a value that is read later counts as always live
 _BUNDLE_PENALTY = 1 << 20  # factor on their bytes
 _MAX_CANDIDATES = 12  # cuts whose loops are counted
 

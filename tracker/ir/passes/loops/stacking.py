@@ -89,7 +89,6 @@ class StackWriter(BodyWriter):
         return stack
 
     def literal_table(self, values: Sequence[Const]) -> Var:
-        """The literals as a table."""
         numbers = tuple([np.asarray(const.value)[()].item() for const in values])
         dtype = values[0].type.dtype
         key = dtype, np.array(numbers, dtype).tobytes()
