@@ -119,12 +119,12 @@ def _emit_product(driver: Driver, eqn: Eqn) -> None:
         a=driver.location(a),
         b=driver.location(b),
     )
-    x, y = (_start_address(driver, matrix, eqn) for matrix in (left, right))
-    if _is_gemv(product, batch):
-        _emit_gemv(driver, product, (x, y, target))
-    elif math.prod(batch) == 1 and product.letter:
-        name, arguments = _blas_call(driver, product, (x, y, target))
-        _emit_call(driver, name, arguments)
+    x, y = (
+        driver.e.address(matrix.pointer, product.dtype, str(matrix.start))
+        for matrix in (left, right)
+    )
+    if math.prod(batch) == 1 and product.letter:
+        driver.lines.append(f"  {_call(driver, product, (x, y, target), may_share=True)}")
     else:
         _emit_batch(driver, product, batch, (x, y, target))
 
@@ -156,27 +156,19 @@ def _matrix(driver: Driver, var: Var, batch: tuple[int, ...], *, row: bool) -> M
     return Matrix(pointer, start, transposed, lead, m, n, padded)
 
 
-def _start_address(driver: Driver, matrix: Matrix, eqn: Eqn) -> str:
-    return driver.e.address(matrix.pointer, eqn.out.type.dtype, str(matrix.start))
-
-
-def _emit_call(driver: Driver, name: str, arguments: str) -> None:
-    driver.symbols.add(name)
-    driver.needs.intrinsics.add(_declaration(name, arguments))
-    driver.lines.append(f"  {_call_text(name, arguments)}")
-
-
-def _declaration(name: str, arguments: str) -> str:
+def _call(
+    driver: Driver, product: Product, where: tuple[str, str, str], *, may_share: bool = False
+) -> str:
+    """The call that multiplies; `may_share`: by several of our threads."""
+    gemv = _gemv(product)
+    if gemv is not None:
+        return _gemv_call(driver, product, gemv, where, may_share)
+    name, arguments = _blas_call(driver, product, where)
+    result = "void" if name.startswith("cblas") else "i64"
     kinds = ", ".join(argument.split()[0] for argument in arguments.split(", "))
-    return f"declare {_result(name)} @{name}({kinds})"
-
-
-def _call_text(name: str, arguments: str) -> str:
-    return f"call {_result(name)} @{name}({arguments})"
-
-
-def _result(name: str) -> str:
-    return "void" if name.startswith("cblas") else "i64"
+    driver.symbols.add(name)
+    driver.needs.intrinsics.add(f"declare {result} @{name}({kinds})")
+    return f"call {result} @{name}({arguments})"
 
 
 def _emit_batch(
@@ -194,10 +186,7 @@ def _emit_batch(
         if product.is_small or not product.letter:
             emit_product_loops(c, product, (x, y, z))
         else:
-            name, arguments = _blas_call(driver, product, (x, y, z))
-            driver.symbols.add(name)
-            driver.needs.intrinsics.add(_declaration(name, arguments))
-            c.emit(_call_text(name, arguments))
+            c.emit(_call(driver, product, (x, y, z)))
     c.ret()
     driver.bodies.append(c.text())
     x, y, z = where
@@ -233,13 +222,6 @@ def _gemv(product: Product) -> _Gemv | None:
     return _Gemv(right, k, n, TRANSPOSED, step, True)
 
 
-def _is_gemv(product: Product, batch: tuple[int, ...]) -> bool:
-    """Whether it is one matrix times a vector. For middling sizes BLAS would wake threads that are
-    not worth it: on a busy machine it waits for them a hundred times as long as the product takes.
-    The size is compared at run time, so that another shape has the same text."""
-    return _gemv(product) is not None and math.prod(batch) == 1
-
-
 def _thread_count(gemv: _Gemv) -> int:
     """How many of our threads share the rows."""
     size, count = gemv.rows * gemv.columns, thread_pool.thread_count()
@@ -251,23 +233,27 @@ def _thread_count(gemv: _Gemv) -> int:
     return count
 
 
-def _emit_gemv(driver: Driver, product: Product, where: tuple[str, str, str]) -> None:
-    """Multiply so few rows at a time that BLAS stays on one thread, where that is faster."""
-    gemv, kind = _gemv(product), _routine_kind(product.letter)
-    assert gemv is not None
+def _gemv_call(
+    driver: Driver, product: Product, gemv: _Gemv, where: tuple[str, str, str], may_share: bool
+) -> str:
+    """The call of a function that multiplies so few rows at a time that BLAS stays on one thread,
+    where that is faster. For middling sizes BLAS would wake threads that are not worth it: on a
+    busy machine it waits for them a hundred times as long as the product takes. The size is
+    compared at run time, so that another shape has the same text."""
+    kind = _routine_kind(product.letter)
     driver.symbols.add(kind.blas("gemv"))
     by_rows = _gemv_by_rows(kind)
     name = by_rows.name
     driver.needs.intrinsics |= {by_rows.text(), *by_rows.declared}
-    if (threads := _thread_count(gemv)) > 1:
+    if may_share and (threads := _thread_count(gemv)) > 1:
         driver.symbols.add(thread_pool.NAME)
         name = f"{name}.shared"
         shared = f"{_shared_gemv(kind, threads)}\n{_gemv_task(kind, threads)}"
         driver.needs.intrinsics |= {shared, thread_pool.DECLARATION}
     x, y, z = where
     matrix, vector = (y, x) if gemv.matrix_is_right else (x, y)
-    driver.lines.append(
-        f"  call void @{name}(i32 {gemv.transpose}, i64 {gemv.rows}, i64 {gemv.columns}, "
+    return (
+        f"call void @{name}(i32 {gemv.transpose}, i64 {gemv.rows}, i64 {gemv.columns}, "
         f"ptr {matrix}, i64 {gemv.matrix.leading_dimension}, "
         f"ptr {vector}, i64 {gemv.increment}, ptr {z})"
     )
@@ -390,25 +376,12 @@ def _blas_call(driver: Driver, product: Product, where: tuple[str, str, str]) ->
             f"i64 {size}" for size in sizes
         )
     one, zero = _one_and_zero(driver, letter)
-    gemv = _gemv(product)
-    if gemv is not None:
-        matrix, vector = (y, x) if gemv.matrix_is_right else (x, y)
-        name = f"cblas_{letter}gemv"
-        arguments = (
-            f"i32 {ROW_MAJOR}, i32 {gemv.transpose}, {integer} {gemv.rows}, "
-            f"{integer} {gemv.columns}, {one}, "
-            f"ptr {matrix}, {integer} {gemv.matrix.leading_dimension}, "
-            f"ptr {vector}, {integer} {gemv.increment}, {zero}, ptr {z}, {integer} 1"
-        )
-    else:
-        name = f"cblas_{letter}gemm"
-        flags = [TRANSPOSED if matrix.transposed else NOT_TRANSPOSED for matrix in (left, right)]
-        arguments = (
-            f"i32 {ROW_MAJOR}, i32 {flags[0]}, i32 {flags[1]}, {integer} {m}, {integer} {n}, "
-            f"{integer} {k}, {one}, ptr {x}, {integer} {left.leading_dimension}, ptr {y}, "
-            f"{integer} {right.leading_dimension}, {zero}, ptr {z}, {integer} {n}"
-        )
-    return name, arguments
+    flags = [TRANSPOSED if matrix.transposed else NOT_TRANSPOSED for matrix in (left, right)]
+    return f"cblas_{letter}gemm", (
+        f"i32 {ROW_MAJOR}, i32 {flags[0]}, i32 {flags[1]}, {integer} {m}, {integer} {n}, "
+        f"{integer} {k}, {one}, ptr {x}, {integer} {left.leading_dimension}, ptr {y}, "
+        f"{integer} {right.leading_dimension}, {zero}, ptr {z}, {integer} {n}"
+    )
 
 
 def _routine_kind(letter: str) -> MatrixKind:
