@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-from tracker.jit.llvm.text_writer import TextWriter
+from tracker.jit.llvm.text_writer import TextWriter, loop_lines
 from tracker.support.structs import record
 
 _SUFFIXES = {"double": "f64", "float": "f32"}  # of intrinsics
@@ -188,22 +188,10 @@ class FunctionWriter(TextWriter):
         """for i in range(first, last, step)."""
         tag = self.fresh_number()
         some = self.compare("slt", first, last)
-        self.lines += [
-            f"  br i1 {some}, label %pre{tag}, label %done{tag}",
-            f"pre{tag}:",
-            f"  br label %loop{tag}",
-            f"loop{tag}:",
-            f"  %i{tag} = phi i64 [ {first}, %pre{tag} ], [ %n{tag}, %latch{tag} ]",
-        ]
+        head, end = loop_lines(str(tag), first, last, step, ("add nsw", "slt"))
+        self.lines += [f"  br i1 {some}, label %pre{tag}, label %done{tag}", *head]
         yield f"%i{tag}"
-        self.lines += [
-            f"  br label %latch{tag}",
-            f"latch{tag}:",
-            f"  %n{tag} = add nsw i64 %i{tag}, {step}",
-            f"  %c{tag} = icmp slt i64 %n{tag}, {last}",
-            f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}",
-            f"done{tag}:",
-        ]
+        self.lines += end
 
     @contextmanager
     def each_of_stack(
