@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from tracker.jit.schedule.plan import Planner
     from tracker.jit.schedule.steps import Driver
 
-_LLVM_TYPE = {"s": "float", "d": "double", "c": "float", "z": "double"}
 _MAX_SINGLE_THREADED = 9000  # elements of a matrix; OpenBLAS starts threads at 9216
 _LEAST_ROWS = 4  # rows of a part
 _MAX_OWN_THREADS = 1 << 20  # elements; from here on BLAS's threads pay
@@ -240,7 +239,7 @@ def _gemv_call(
     where that is faster. For middling sizes BLAS would wake threads that are not worth it: on a
     busy machine it waits for them a hundred times as long as the product takes. The size is
     compared at run time, so that another shape has the same text."""
-    kind = _routine_kind(product.letter)
+    kind = routines.matrix_kind(product.letter)
     driver.symbols.add(kind.blas("gemv"))
     by_rows = _gemv_by_rows(kind)
     name = by_rows.name
@@ -349,7 +348,7 @@ def _is_gram(product: Product) -> bool:
     """Whether it is a large product of a matrix with its own transpose: half of it suffices."""
     left, right = product.left, product.right
     return (
-        not routines.missing_symbol("gram", _routine_kind(product.letter))
+        not routines.missing_symbol("gram", routines.matrix_kind(product.letter))
         and product.extents[0] >= _MIN_GRAM_ROWS
         and product.a.buffer is not None
         and product.a.buffer is product.b.buffer
@@ -366,37 +365,26 @@ def _blas_call(driver: Driver, product: Product, where: tuple[str, str, str]) ->
     m, n, k = product.extents
     left, right = product.left, product.right
     x, y, z = where
-    library = blas.find()
-    assert library is not None
-    integer = f"i{library.int_bits}"
-    letter = product.letter
+    kind = routines.matrix_kind(product.letter)
     if _is_gram(product):
         sizes = (n, k, left.leading_dimension, int(left.transposed))
-        return _routine_kind(letter).symbol("gram"), f"ptr {x}, ptr {z}, " + ", ".join(
-            f"i64 {size}" for size in sizes
-        )
-    one, zero = _one_and_zero(driver, letter)
+        return kind.symbol("gram"), f"ptr {x}, ptr {z}, " + ", ".join(f"i64 {n}" for n in sizes)
+    integer, (one, zero) = kind.integer_type, _one_and_zero(driver, kind)
     flags = [TRANSPOSED if matrix.transposed else NOT_TRANSPOSED for matrix in (left, right)]
-    return f"cblas_{letter}gemm", (
+    return kind.blas("gemm"), (
         f"i32 {ROW_MAJOR}, i32 {flags[0]}, i32 {flags[1]}, {integer} {m}, {integer} {n}, "
         f"{integer} {k}, {one}, ptr {x}, {integer} {left.leading_dimension}, ptr {y}, "
         f"{integer} {right.leading_dimension}, {zero}, ptr {z}, {integer} {n}"
     )
 
 
-def _routine_kind(letter: str) -> MatrixKind:
-    library = blas.find()
-    assert library is not None
-    return MatrixKind(letter, f"i{library.int_bits}")
-
-
-def _one_and_zero(driver: Driver, letter: str) -> tuple[str, str]:
+def _one_and_zero(driver: Driver, kind: MatrixKind) -> tuple[str, str]:
     """Alpha and beta, as BLAS takes them: complex numbers by address."""
-    text = _LLVM_TYPE[letter]
-    if letter in "sd":
+    text = kind.real_type
+    if not kind.is_complex:
         return f"{text} 1.0", f"{text} 0.0"
     for name, value in (("one", "1.0"), ("zero", "0.0")):
         driver.needs.intrinsics.add(
-            f"@tk.{name}.{letter} = private constant [2 x {text}] [{text} {value}, {text} 0.0]"
+            f"@tk.{name}.{kind.letter} = private constant [2 x {text}] [{text} {value}, {text} 0.0]"
         )
-    return f"ptr @tk.one.{letter}", f"ptr @tk.zero.{letter}"
+    return f"ptr @tk.one.{kind.letter}", f"ptr @tk.zero.{kind.letter}"
