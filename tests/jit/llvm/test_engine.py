@@ -32,7 +32,7 @@ def test_compile_and_call():
     assert function(module, "square", ctypes.c_double, ctypes.c_double)(3.0) == 9.0
     assert module.exports == ("square",)
     assert "fmul double" in module.llvm and "mulsd" in module.asm
-    assert module.timings.codegen > 0 and module.timings.total > module.timings.codegen
+    assert min(module.timings.codegen, module.timings.parse, module.timings.link) > 0
     assert "square" in repr(module)
 
 

@@ -22,7 +22,7 @@ from tracker.jit.guards.class_guard import HEAP_TYPE_FLAG
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
 from tracker.jit.guards.signature import ArrayLeaf, Signature
 from tracker.jit.llvm import engine, object_cache
-from tracker.jit.llvm.function_writer import FunctionWriter
+from tracker.jit.llvm.function_writer import c_function, functions_text
 from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime.cpython_layout import DIMS, NDIM, TABLE, TYPE, TYPE_FLAGS
 from tracker.support.array_copies import data_address
@@ -84,37 +84,35 @@ class DispatchTable:
 def _dispatch_text() -> str:
     """The function that calls the entry for a hash; while there is no table, the slow path (the
     table may be gone since this call began)."""
-    parameters = ["ptr %self", "ptr %args", "i64 %nargsf", "ptr %kwnames"]
-    c = FunctionWriter("dispatch", parameters, linkage="", result="ptr", attributes="nounwind")
+    c = c_function("dispatch", "ptr %self, ptr %args, i64 %nargsf, ptr %kwnames", "ptr")
     hashed = c.variable(0)
 
     def mix(number: str) -> None:
         c.set(hashed, c.mul(c.add(c.get(hashed), number), _MULTIPLIER - 2**_WORD_BITS))
 
-    def field(thing: str, offset: int, kind: str) -> str:
-        return c.load(c.address(thing, offset, "i8"), kind=kind)
-
     with c.loop(0, c.let(f"and i64 %nargsf, {2**63 - 1}")) as i:
         x = c.load("%args", i, "ptr")
-        type_ = field(x, TYPE, "ptr")
+        type_ = c.field(x, TYPE, "ptr")
         is_array = c.let(f"icmp eq ptr {type_}, @ndarray")
         with c.when(is_array):
-            rank, extents = c.let(f"zext i32 {field(x, NDIM, 'i32')} to i64"), field(x, DIMS, "ptr")
+            rank, extents = (
+                c.let(f"zext i32 {c.field(x, NDIM, 'i32')} to i64"),
+                c.field(x, DIMS, "ptr"),
+            )
             mix(rank)
             with c.loop(0, rank) as axis:
                 mix(c.load(extents, axis))
         with c.when(c.logical_not(is_array)):
-            heap = c.let(f"and i64 {field(type_, TYPE_FLAGS, 'i64')}, {HEAP_TYPE_FLAG}")
+            heap = c.let(f"and i64 {c.field(type_, TYPE_FLAGS, 'i64')}, {HEAP_TYPE_FLAG}")
             with c.when(c.compare("ne", heap, 0)):
                 mix(c.let(f"ptrtoint ptr {x} to i64"))
-    table, entry = field("%self", TABLE, "ptr"), c.variable("@slow", "ptr")
+    table, entry = c.field("%self", TABLE, "ptr"), c.variable("@slow", "ptr")
     with c.when(c.let(f"icmp ne ptr {table}, null")):
         slot = c.let(f"lshr i64 {c.get(hashed)}, {c.load(table)}")
         c.set(entry, c.load(table, c.add(slot, 1), "ptr"))
-    c.ret(c.let(f"musttail call ptr {c.get(entry)}({', '.join(parameters)})"))
-    return "\n".join(
-        ["@ndarray = external global ptr", "declare ptr @slow(ptr, ptr, i64, ptr)", c.text()]
-    )
+    c.ret(c.let(f"musttail call ptr {c.get(entry)}({', '.join(c.parameters)})"))
+    c.declared.add("declare ptr @slow(ptr, ptr, i64, ptr)")
+    return functions_text([c], "@ndarray = external global ptr")
 
 
 @locked_cache

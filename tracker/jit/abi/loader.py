@@ -42,6 +42,8 @@ from tracker.support.array_copies import data_address
 from tracker.support.structs import record
 
 _DECLARED_NAME = re.compile(r"\n(?:declare|define) [^@\n]*@(Py\w+)\(")
+_CALL = re.compile(rf"call (\w+) {C_FUNCTION.pattern}([^()\n]*)\)")
+_COLD = {f"native.{name}" for name in ("dtype", "equal", "release", "tell", "unreported")}
 _MAX_FIELD_OFFSET = 1024  # bytes; every field that texts read is nearer
 
 
@@ -153,8 +155,13 @@ def buffer_addresses(buffers: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _declarations(plan: str, body: str) -> str:
-    used = set(C_FUNCTION.findall(body)) - set(_DECLARED_NAME.findall(f"\n{plan}"))
-    return "\n".join(f"declare {cpython_layout.DECLARATIONS[name]}" for name in sorted(used))
+    """The C functions that an entry calls, unless its plan declares them."""
+    known, lines = set(_DECLARED_NAME.findall(f"\n{plan}")), set()
+    for kind, name, arguments in _CALL.findall(body):
+        if name not in known:
+            types = ", ".join(argument.partition(" ")[0] for argument in arguments.split(", "))
+            lines.add(f"declare {kind} @{name}({types}){' cold' if name in _COLD else ''}")
+    return "\n".join(sorted(lines))
 
 
 def _weak_cell(static: ConstantKey) -> tuple[ctypes.c_void_p, Any]:

@@ -3,7 +3,7 @@
 An instance has a vectorcall pointer (the first entry), a `__dict__`, weak references, the slow
 callable, its `_EntryState`, the count of calls inside native code, and the address of its dispatch
 table, if it has many entries. Garbage collection, method binding and the slow path are IR text in
-`runtime/cpython_layout.py`. Start at `new_callable`.
+`runtime/native_helpers.py`. Start at `new_callable`.
 
 Invariants: the last candidate of every chain is the slow path; a retired entry is freed only when
 no call is inside native code; types are final; the chain changes under the GIL.

@@ -204,12 +204,6 @@ class _ControlWriter:
         else:
             self.driver.store_number(self.driver.atom(atom, 0), cell)
 
-    def load_number(self, cell: str, dtype: np.dtype[Any]) -> ScalarValue:
-        """The number in a cell."""
-        if dtype.kind == "f":
-            return self.e.load(cell, dtype)
-        return self.e.cast(self.e.load(cell, _INT64), dtype)
-
     def copy(self, to: str, source: str, size: int) -> None:
         self.driver.needs.intrinsics.add(_MEMCPY)
         self.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {size}, i1 false)")
@@ -237,7 +231,7 @@ class _ControlWriter:
         """Store the numbers in cells as the first results."""
         for type, cell, result in zip(types, cells, self.results, strict=False):
             if not type.shape:
-                self.e.store(self.load_number(cell, type.dtype), result)
+                self.e.store(self.driver.load_number(cell, type.dtype), result)
 
 
 class _Carries:
@@ -296,9 +290,8 @@ class _Carries:
             stack = self.stacks.get(at)
             if not type.shape:
                 if stack is not None:
-                    w.e.store(
-                        w.load_number(self.cell(at), type.dtype), w.stack_row(stack, type, index)
-                    )
+                    number = w.driver.load_number(self.cell(at), type.dtype)
+                    w.e.store(number, w.stack_row(stack, type, index))
                 continue
             target = result = w.results[at]
             if at in self.spares:
@@ -377,9 +370,8 @@ def _emit_loop(w: _ControlWriter) -> None:
     frame.run()
     for at, type in ys:
         if not type.shape:
-            w.e.store(
-                w.load_number(frame.result(at), type.dtype), w.stack_row(w.results[at], type, index)
-            )
+            number = w.driver.load_number(frame.result(at), type.dtype)
+            w.e.store(number, w.stack_row(w.results[at], type, index))
     state.advance()
     w.line(f"store i64 {w.e.write(f'add i64 {step_count}, 1')}, ptr {counter}")
     (ended,) = w.labels("ended")
@@ -413,7 +405,7 @@ def _emit_while(w: _ControlWriter) -> None:
     for at in range(len(start)):
         w.move_cell(state.cell(at), condition.cell(cond_count + at))
     condition.run()
-    holds = w.load_number(condition.result(0), condition.results[0].dtype)
+    holds = w.driver.load_number(condition.result(0), condition.results[0].dtype)
     w.line(f"br i1 {w.e.truth(holds).name}, label %{body}, label %{done}")
     w.label(body)
     step_count = w.e.write(f"load i64, ptr {counter}")

@@ -32,6 +32,7 @@ from tracker.jit.codegen.loop_order import (
 )
 from tracker.jit.codegen.reductions import Accumulator, block_of_sums
 from tracker.jit.codegen.registers import Registers
+from tracker.jit.llvm.text_writer import loop_lines
 from tracker.jit.runtime import thread_pool
 from tracker.jit.scalar.emitter import Emitter
 from tracker.jit.scalar.values import (
@@ -463,19 +464,10 @@ class KernelWriter:
     def loop_over(self, first: str, last: str, step: int, body: Callable[[str], None]) -> None:
         """A counted loop over a range that is not empty."""
         tag = self.e.names.fresh()[1:]
-        counter = f"%i{tag}"
-        self.lines.append(f"  br label %pre{tag}")
-        self.lines.append(f"pre{tag}:")
-        self.lines.append(f"  br label %loop{tag}")
-        self.lines.append(f"loop{tag}:")
-        self.lines.append(f"  {counter} = phi i64 [ {first}, %pre{tag} ], [ %n{tag}, %latch{tag} ]")
-        body(counter)
-        self.lines.append(f"  br label %latch{tag}")
-        self.lines.append(f"latch{tag}:")
-        self.lines.append(f"  %n{tag} = add nuw nsw i64 {counter}, {step}")
-        self.lines.append(f"  %c{tag} = icmp ult i64 %n{tag}, {last}")
-        self.lines.append(f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}")
-        self.lines.append(f"done{tag}:")
+        head, end = loop_lines(tag, first, last, step, ("add nuw nsw", "ult"))
+        self.lines += [f"  br label %pre{tag}", *head]
+        body(f"%i{tag}")
+        self.lines += end
 
     def source(self, location: Location, flat: Any, tools: IndexEmitter) -> str:
         """The address of an element to be read, given its position (a formula) in the location."""

@@ -87,15 +87,9 @@ class Registers:
         assert buffer is not None, var
         if buffer.role in ("input", "capture") and not self._is_array(buffer):
             return self._slot_number(buffer)
-        index = location.start
-        rest = position
-        for extent, stride in zip(
-            reversed(var.type.shape), reversed(location.strides), strict=True
-        ):
-            rest, i = divmod(rest, extent)
-            index += i * stride
-        pointer = self.pointer(buffer)
-        where = self.e.address(pointer, var.type.dtype, str(index))
+        index = self.tools.unflatten(position, var.type.shape)
+        flat = linear_position(index, location.strides, location.start)
+        where = self.e.address(self.pointer(buffer), var.type.dtype, str(flat))
         return self.e.load(where, var.type.dtype, buffer.is_ours)
 
     def _fetch_at(self, var: Var, index: Sequence[Any]) -> ScalarValue:
@@ -131,10 +125,13 @@ class Registers:
             second = self.e.write(f"getelementptr i64, ptr {pointer}, i64 1")
             part = part_dtype(dtype)
             return ComplexValue(self.e.load(pointer, part), self.e.load(second, part))
+        return self.load_number(pointer, dtype)
+
+    def load_number(self, cell: str, dtype: np.dtype[Any]) -> ScalarValue:
+        """A real number in a cell, where integers have 64 bits."""
         if dtype.kind == "f":
-            return self.e.load(pointer, dtype)
-        wide = self.e.load(pointer, _INT64)
-        return self.e.cast(wide, dtype)
+            return self.e.load(cell, dtype)
+        return self.e.cast(self.e.load(cell, _INT64), dtype)
 
     def _slot_pointer(self, slot: int) -> str:
         return self.e.write(f"getelementptr i64, ptr %slots, i64 {slot}") if slot else "%slots"

@@ -15,6 +15,7 @@ import time
 from typing import Any
 
 from tracker.jit.codegen.artifact import LAPS
+from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.schedule.plan_data import ControlFlow, Plan, Store
 
 OUTSIDE, CLOCK = "outside", "clock"  # the first rows
@@ -39,33 +40,20 @@ class Stopwatch:
     @property
     def text(self) -> str:
         """The function that laps call."""
-        return f"""define internal void @tk.lap(i64 %row) noinline nounwind {{
-  %at = alloca [2 x i64], align 16
-  %status = call i32 @clock_gettime(i32 {time.CLOCK_MONOTONIC}, ptr %at)
-  %seconds = load i64, ptr %at
-  %rest.at = getelementptr i64, ptr %at, i64 1
-  %rest = load i64, ptr %rest.at
-  %whole = mul i64 %seconds, 1000000000
-  %now = add i64 %whole, %rest
-  %last = load i64, ptr @{LAPS}
-  store i64 %now, ptr @{LAPS}
-  %taken = sub i64 %now, %last
-  %twice = shl i64 %row, 1
-  %first = add i64 %twice, 1
-  %count.at = getelementptr i64, ptr @{LAPS}, i64 %first
-  %count = load i64, ptr %count.at
-  %more = add i64 %count, 1
-  store i64 %more, ptr %count.at
-  %sum.at = getelementptr i64, ptr %count.at, i64 1
-  %sum = load i64, ptr %sum.at
-  %total = add i64 %sum, %taken
-  %is.less = icmp ult i64 %taken, %sum
-  %least = select i1 %is.less, i64 %taken, i64 %sum
-  %is.clock = icmp eq i64 %row, 1
-  %new = select i1 %is.clock, i64 %least, i64 %total
-  store i64 %new, ptr %sum.at
-  ret void
-}}"""
+        c = FunctionWriter("tk.lap", ["i64 %row"], attributes="noinline nounwind")
+        at = c.array("[2 x i64]")
+        c.emit(f"call i32 @clock_gettime(i32 {time.CLOCK_MONOTONIC}, ptr {at})")
+        now = c.add(c.mul(c.load(at), 10**9), c.load(at, 1))
+        taken = c.sub(now, c.load(f"@{LAPS}"))
+        c.store(now, f"@{LAPS}")
+        count = c.address(f"@{LAPS}", c.add(c.mul("%row", 2), 1))
+        c.store(c.add(c.load(count), 1), count)
+        total = c.load(count, 1)
+        least = c.select(c.let(f"icmp ult i64 {taken}, {total}"), taken, total)
+        is_clock = c.compare("eq", "%row", 1)
+        c.store(c.select(is_clock, least, c.add(total, taken)), count, 1)
+        c.ret()
+        return c.text()
 
 
 def has_steps(plan: Plan) -> bool:

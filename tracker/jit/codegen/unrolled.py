@@ -89,7 +89,7 @@ class UnrolledCode(Registers):
         if isinstance(location, Unrolled) or is_in_memory(location, self.level):
             if not all(isinstance(i, int) for i in index):
                 return self._fetch_at(atom, index)
-            flat = _flat_position(index, atom.type.shape)
+            flat = self.tools.flatten(index, atom.type.shape)
             return (
                 self.element(atom, flat)
                 if isinstance(location, Unrolled)
@@ -151,13 +151,6 @@ def guard_condition(e: Emitter, x: ScalarValue, guard: Guard) -> ScalarValue:
         rounding = {"int": "trunc", "floor": "floor", "ceil": "ceil", "round": "roundeven"}
         x = e.intrinsic(rounding[guard.kind], x)
     return e.compare("==", x, literal(guard.expected, x.dtype))
-
-
-def _flat_position(index: Sequence[int], shape: tuple[int, ...]) -> int:
-    flat = 0
-    for i, extent in zip(index, shape, strict=True):
-        flat = flat * extent + i
-    return flat
 
 
 @functools.lru_cache(maxsize=4096)

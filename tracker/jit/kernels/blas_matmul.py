@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from tracker.jit.schedule.plan import Planner
     from tracker.jit.schedule.steps import Driver
 
-_LLVM_TYPE = {"s": "float", "d": "double", "c": "float", "z": "double"}
 _MAX_SINGLE_THREADED = 9000  # elements of a matrix; OpenBLAS starts threads at 9216
 _LEAST_ROWS = 4  # rows of a part
 _MAX_OWN_THREADS = 1 << 20  # elements; from here on BLAS's threads pay
@@ -119,12 +118,12 @@ def _emit_product(driver: Driver, eqn: Eqn) -> None:
         a=driver.location(a),
         b=driver.location(b),
     )
-    x, y = (_start_address(driver, matrix, eqn) for matrix in (left, right))
-    if _is_gemv(product, batch):
-        _emit_gemv(driver, product, (x, y, target))
-    elif math.prod(batch) == 1 and product.letter:
-        name, arguments = _blas_call(driver, product, (x, y, target))
-        _emit_call(driver, name, arguments)
+    x, y = (
+        driver.e.address(matrix.pointer, product.dtype, str(matrix.start))
+        for matrix in (left, right)
+    )
+    if math.prod(batch) == 1 and product.letter:
+        driver.lines.append(f"  {_call(driver, product, (x, y, target), may_share=True)}")
     else:
         _emit_batch(driver, product, batch, (x, y, target))
 
@@ -156,27 +155,19 @@ def _matrix(driver: Driver, var: Var, batch: tuple[int, ...], *, row: bool) -> M
     return Matrix(pointer, start, transposed, lead, m, n, padded)
 
 
-def _start_address(driver: Driver, matrix: Matrix, eqn: Eqn) -> str:
-    return driver.e.address(matrix.pointer, eqn.out.type.dtype, str(matrix.start))
-
-
-def _emit_call(driver: Driver, name: str, arguments: str) -> None:
-    driver.symbols.add(name)
-    driver.needs.intrinsics.add(_declaration(name, arguments))
-    driver.lines.append(f"  {_call_text(name, arguments)}")
-
-
-def _declaration(name: str, arguments: str) -> str:
+def _call(
+    driver: Driver, product: Product, where: tuple[str, str, str], *, may_share: bool = False
+) -> str:
+    """The call that multiplies; `may_share`: by several of our threads."""
+    gemv = _gemv(product)
+    if gemv is not None:
+        return _gemv_call(driver, product, gemv, where, may_share)
+    name, arguments = _blas_call(driver, product, where)
+    result = "void" if name.startswith("cblas") else "i64"
     kinds = ", ".join(argument.split()[0] for argument in arguments.split(", "))
-    return f"declare {_result(name)} @{name}({kinds})"
-
-
-def _call_text(name: str, arguments: str) -> str:
-    return f"call {_result(name)} @{name}({arguments})"
-
-
-def _result(name: str) -> str:
-    return "void" if name.startswith("cblas") else "i64"
+    driver.symbols.add(name)
+    driver.needs.intrinsics.add(f"declare {result} @{name}({kinds})")
+    return f"call {result} @{name}({arguments})"
 
 
 def _emit_batch(
@@ -194,10 +185,7 @@ def _emit_batch(
         if product.is_small or not product.letter:
             emit_product_loops(c, product, (x, y, z))
         else:
-            name, arguments = _blas_call(driver, product, (x, y, z))
-            driver.symbols.add(name)
-            driver.needs.intrinsics.add(_declaration(name, arguments))
-            c.emit(_call_text(name, arguments))
+            c.emit(_call(driver, product, (x, y, z)))
     c.ret()
     driver.bodies.append(c.text())
     x, y, z = where
@@ -233,13 +221,6 @@ def _gemv(product: Product) -> _Gemv | None:
     return _Gemv(right, k, n, TRANSPOSED, step, True)
 
 
-def _is_gemv(product: Product, batch: tuple[int, ...]) -> bool:
-    """Whether it is one matrix times a vector. For middling sizes BLAS would wake threads that are
-    not worth it: on a busy machine it waits for them a hundred times as long as the product takes.
-    The size is compared at run time, so that another shape has the same text."""
-    return _gemv(product) is not None and math.prod(batch) == 1
-
-
 def _thread_count(gemv: _Gemv) -> int:
     """How many of our threads share the rows."""
     size, count = gemv.rows * gemv.columns, thread_pool.thread_count()
@@ -251,23 +232,27 @@ def _thread_count(gemv: _Gemv) -> int:
     return count
 
 
-def _emit_gemv(driver: Driver, product: Product, where: tuple[str, str, str]) -> None:
-    """Multiply so few rows at a time that BLAS stays on one thread, where that is faster."""
-    gemv, kind = _gemv(product), _routine_kind(product.letter)
-    assert gemv is not None
+def _gemv_call(
+    driver: Driver, product: Product, gemv: _Gemv, where: tuple[str, str, str], may_share: bool
+) -> str:
+    """The call of a function that multiplies so few rows at a time that BLAS stays on one thread,
+    where that is faster. For middling sizes BLAS would wake threads that are not worth it: on a
+    busy machine it waits for them a hundred times as long as the product takes. The size is
+    compared at run time, so that another shape has the same text."""
+    kind = routines.matrix_kind(product.letter)
     driver.symbols.add(kind.blas("gemv"))
     by_rows = _gemv_by_rows(kind)
     name = by_rows.name
     driver.needs.intrinsics |= {by_rows.text(), *by_rows.declared}
-    if (threads := _thread_count(gemv)) > 1:
+    if may_share and (threads := _thread_count(gemv)) > 1:
         driver.symbols.add(thread_pool.NAME)
         name = f"{name}.shared"
         shared = f"{_shared_gemv(kind, threads)}\n{_gemv_task(kind, threads)}"
         driver.needs.intrinsics |= {shared, thread_pool.DECLARATION}
     x, y, z = where
     matrix, vector = (y, x) if gemv.matrix_is_right else (x, y)
-    driver.lines.append(
-        f"  call void @{name}(i32 {gemv.transpose}, i64 {gemv.rows}, i64 {gemv.columns}, "
+    return (
+        f"call void @{name}(i32 {gemv.transpose}, i64 {gemv.rows}, i64 {gemv.columns}, "
         f"ptr {matrix}, i64 {gemv.matrix.leading_dimension}, "
         f"ptr {vector}, i64 {gemv.increment}, ptr {z})"
     )
@@ -363,7 +348,7 @@ def _is_gram(product: Product) -> bool:
     """Whether it is a large product of a matrix with its own transpose: half of it suffices."""
     left, right = product.left, product.right
     return (
-        not routines.missing_symbol("gram", _routine_kind(product.letter))
+        not routines.missing_symbol("gram", routines.matrix_kind(product.letter))
         and product.extents[0] >= _MIN_GRAM_ROWS
         and product.a.buffer is not None
         and product.a.buffer is product.b.buffer
@@ -380,50 +365,26 @@ def _blas_call(driver: Driver, product: Product, where: tuple[str, str, str]) ->
     m, n, k = product.extents
     left, right = product.left, product.right
     x, y, z = where
-    library = blas.find()
-    assert library is not None
-    integer = f"i{library.int_bits}"
-    letter = product.letter
+    kind = routines.matrix_kind(product.letter)
     if _is_gram(product):
         sizes = (n, k, left.leading_dimension, int(left.transposed))
-        return _routine_kind(letter).symbol("gram"), f"ptr {x}, ptr {z}, " + ", ".join(
-            f"i64 {size}" for size in sizes
-        )
-    one, zero = _one_and_zero(driver, letter)
-    gemv = _gemv(product)
-    if gemv is not None:
-        matrix, vector = (y, x) if gemv.matrix_is_right else (x, y)
-        name = f"cblas_{letter}gemv"
-        arguments = (
-            f"i32 {ROW_MAJOR}, i32 {gemv.transpose}, {integer} {gemv.rows}, "
-            f"{integer} {gemv.columns}, {one}, "
-            f"ptr {matrix}, {integer} {gemv.matrix.leading_dimension}, "
-            f"ptr {vector}, {integer} {gemv.increment}, {zero}, ptr {z}, {integer} 1"
-        )
-    else:
-        name = f"cblas_{letter}gemm"
-        flags = [TRANSPOSED if matrix.transposed else NOT_TRANSPOSED for matrix in (left, right)]
-        arguments = (
-            f"i32 {ROW_MAJOR}, i32 {flags[0]}, i32 {flags[1]}, {integer} {m}, {integer} {n}, "
-            f"{integer} {k}, {one}, ptr {x}, {integer} {left.leading_dimension}, ptr {y}, "
-            f"{integer} {right.leading_dimension}, {zero}, ptr {z}, {integer} {n}"
-        )
-    return name, arguments
+        return kind.symbol("gram"), f"ptr {x}, ptr {z}, " + ", ".join(f"i64 {n}" for n in sizes)
+    integer, (one, zero) = kind.integer_type, _one_and_zero(driver, kind)
+    flags = [TRANSPOSED if matrix.transposed else NOT_TRANSPOSED for matrix in (left, right)]
+    return kind.blas("gemm"), (
+        f"i32 {ROW_MAJOR}, i32 {flags[0]}, i32 {flags[1]}, {integer} {m}, {integer} {n}, "
+        f"{integer} {k}, {one}, ptr {x}, {integer} {left.leading_dimension}, ptr {y}, "
+        f"{integer} {right.leading_dimension}, {zero}, ptr {z}, {integer} {n}"
+    )
 
 
-def _routine_kind(letter: str) -> MatrixKind:
-    library = blas.find()
-    assert library is not None
-    return MatrixKind(letter, f"i{library.int_bits}")
-
-
-def _one_and_zero(driver: Driver, letter: str) -> tuple[str, str]:
+def _one_and_zero(driver: Driver, kind: MatrixKind) -> tuple[str, str]:
     """Alpha and beta, as BLAS takes them: complex numbers by address."""
-    text = _LLVM_TYPE[letter]
-    if letter in "sd":
+    text = kind.real_type
+    if not kind.is_complex:
         return f"{text} 1.0", f"{text} 0.0"
     for name, value in (("one", "1.0"), ("zero", "0.0")):
         driver.needs.intrinsics.add(
-            f"@tk.{name}.{letter} = private constant [2 x {text}] [{text} {value}, {text} 0.0]"
+            f"@tk.{name}.{kind.letter} = private constant [2 x {text}] [{text} {value}, {text} 0.0]"
         )
-    return f"ptr @tk.one.{letter}", f"ptr @tk.zero.{letter}"
+    return f"ptr @tk.one.{kind.letter}", f"ptr @tk.zero.{kind.letter}"

@@ -30,7 +30,7 @@ from tracker.jit.abi import loader
 from tracker.jit.codegen import prologue
 from tracker.jit.guards.signature import NATIVE_DTYPES
 from tracker.jit.llvm import engine, object_cache
-from tracker.jit.llvm.function_writer import FunctionWriter
+from tracker.jit.llvm.function_writer import FunctionWriter, c_function, functions_text
 from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime import c_symbols
 from tracker.jit.runtime.cpython_layout import (
@@ -199,8 +199,7 @@ def _close_journal(journal: RollbackLog, fails: bool) -> None:
 @locked_cache
 def _runtime() -> engine.Module:
     functions = (_value_text(), _fits_text(), _call_text(), _open_text(), _close_text())
-    declared = set().union(*(each.declared for each in functions))
-    text = "\n".join([_OBJECTS, *sorted(declared), *(each.text() for each in functions)])
+    text = functions_text(functions, _OBJECTS)
     names = c_symbols.C_FUNCTION.findall(text)
     addresses = {name: c_symbols.address_of(name) for name in set(names)}
     addresses.update((str(x), id(x)) for x in (True, False))
@@ -221,70 +220,44 @@ _NUMBERS = {  # the type of a number in memory, and what makes an object of it
 }
 
 
-def _function(name: str, parameters: str, result: str, linkage: str = "") -> FunctionWriter:
-    return FunctionWriter(
-        name, parameters.split(", "), linkage=linkage, result=result, attributes="nounwind"
-    )
-
-
-def _field(c: FunctionWriter, thing: str, offset: int, kind: str = "ptr") -> str:
-    """A field of an object."""
-    return c.load(c.address(thing, offset, "i8"), kind=kind)
-
-
-def _is_null(c: FunctionWriter, x: str) -> str:
-    return c.let(f"icmp eq ptr {x}, null")
-
-
-def _copy(c: FunctionWriter, to: str, source: str, size: str) -> None:
-    arguments = [f"ptr {to}", f"ptr {source}", f"i64 {size}", "i1 false"]
-    c.call("void", "llvm.memcpy.p0.p0.i64", arguments)
-
-
 def _value_text() -> FunctionWriter:
     """A value for Python, a new reference: a number, or an array with a copy of what is there."""
-    c = _function("value", "ptr %table, ptr %record, ptr %data", "ptr", "internal ")
+    c = c_function("value", "ptr %table, ptr %record, ptr %data", "ptr", "internal ")
     kind, dtype = c.load("%record"), c.load("%record", 1, "ptr")
     for number, (type, maker) in _NUMBERS.items():
         with c.when(c.compare("eq", kind, number)):
             x = c.load("%data", kind=type)
             if number == _BOOL:
                 type, x = "i64", c.let(f"zext i8 {x} to i64")
-            _leave(c, c.call("ptr", maker, [f"{type} {x}"]))
+            c.leave(c.call("ptr", maker, [f"{type} {x}"]))
     with c.when(c.compare("eq", kind, _COMPLEX)):
         parts = [f"double {c.load('%data', at, 'double')}" for at in (0, 1)]
-        _leave(c, c.call("ptr", "PyComplex_FromDoubles", parts))
+        c.leave(c.call("ptr", "PyComplex_FromDoubles", parts))
     with c.when(c.compare("eq", kind, _SCALAR)):
-        _leave(c, c.call("ptr", "PyArray_Scalar", ["ptr %data", f"ptr {dtype}", "ptr null"]))
+        c.leave(c.call("ptr", "PyArray_Scalar", ["ptr %data", f"ptr {dtype}", "ptr null"]))
     rank, at, size = (c.load("%record", word) for word in (2, 3, 4))
     c.call("void", "Py_IncRef", [f"ptr {dtype}"])
     dims = c.address("%table", at, "i8")
     arguments = [f"i32 {c.let(f'trunc i64 {rank} to i32')}", f"ptr {dims}", f"ptr {dtype}", "i32 0"]
     array = c.call("ptr", "PyArray_Empty", arguments)
-    with c.when(c.logical_not(_is_null(c, array))):
-        _copy(c, _field(c, array, DATA), "%data", size)
+    with c.when(c.logical_not(c.is_null(array))):
+        c.copy_bytes(c.field(array, DATA), "%data", size)
     c.ret(array)
     return c
 
 
-def _leave(c: FunctionWriter, value: object) -> None:
-    """Return in the middle of a function."""
-    c.ret(value)
-    c.label(f"unused{c.fresh_number()}")
-
-
 def _fits_text() -> FunctionWriter:
     """Whether an array has the dtype and the extents of a record."""
-    c = _function("fits", "ptr %array, ptr %table, ptr %record", "i1", "internal ")
+    c = c_function("fits", "ptr %array, ptr %table, ptr %record", "i1", "internal ")
     numbers = [
-        _field(c, dtype, TYPE_NUMBER, "i32")
-        for dtype in (c.load("%record", 1, "ptr"), _field(c, "%array", DESCR))
+        c.field(dtype, TYPE_NUMBER, "i32")
+        for dtype in (c.load("%record", 1, "ptr"), c.field("%array", DESCR))
     ]
     c.return_if(c.let(f"icmp ne i32 {', '.join(numbers)}"), "false")
     rank, wanted = c.load("%record", 2), c.address("%table", c.load("%record", 3), "i8")
-    own = c.let(f"sext i32 {_field(c, '%array', NDIM, 'i32')} to i64")
+    own = c.let(f"sext i32 {c.field('%array', NDIM, 'i32')} to i64")
     c.return_if(c.compare("ne", own, rank), "false")
-    dims = _field(c, "%array", DIMS)
+    dims = c.field("%array", DIMS)
     with c.loop(0, rank) as i:
         c.return_if(c.compare("ne", c.load(dims, i), c.load(wanted, i)), "false")
     c.ret("true")
@@ -294,7 +267,7 @@ def _fits_text() -> FunctionWriter:
 def _call_text() -> FunctionWriter:
     """Call a function with what is in memory, and put what it gives where it goes. 0; 1 if that is
     not of the type that it was; -1 with an exception set."""
-    c = _function(CALL, "ptr %table, ptr %data, ptr %out", "i64")
+    c = c_function(CALL, "ptr %table, ptr %data, ptr %out", "i64")
     function, count, strict = (
         c.load("%table", at, kind) for at, kind in enumerate(("ptr", "", ""))
     )
@@ -304,28 +277,28 @@ def _call_text() -> FunctionWriter:
 
     def give_up(status: int) -> None:
         c.call("void", "PyGILState_Release", [f"i32 {state}"])
-        _leave(c, status)
+        c.leave(status)
 
     with c.loop(0, count) as i:
         record = c.address(result, c.mul(c.add(i, 1), _RECORD_WORDS))
         given = f"ptr %table, ptr {record}, ptr {c.load('%data', i, 'ptr')}"
         x = c.let(f"call ptr @value({given})")
-        with c.when(_is_null(c, x)):
+        with c.when(c.is_null(x)):
             c.call("void", "native.release", [f"ptr {args}", f"i64 {i}"])
             give_up(-1)
         c.store(x, args, i, "ptr")
     called = [f"ptr {function}", f"ptr {args}", f"i64 {count}", "ptr null"]
     y = c.call("ptr", "PyObject_Vectorcall", called)
     c.call("void", "native.release", [f"ptr {args}", f"i64 {count}"])
-    with c.when(_is_null(c, y)):
+    with c.when(c.is_null(y)):
         give_up(-1)
     how = ["ptr null", "i32 0", "i32 0", f"i32 {_RESULT_FLAGS}", "ptr null"]
     z = c.call("ptr", "PyArray_FromAny", [f"ptr {y}", *how])
     c.call("void", "Py_DecRef", [f"ptr {y}"])
-    with c.when(_is_null(c, z)):
+    with c.when(c.is_null(z)):
         give_up(-1)
     with c.when(c.let(f"call i1 @fits(ptr {z}, ptr %table, ptr {result})")):
-        _copy(c, "%out", _field(c, z, DATA), c.load(result, 4))
+        c.copy_bytes("%out", c.field(z, DATA), c.load(result, 4))
         c.call("void", "Py_DecRef", [f"ptr {z}"])
         give_up(0)
     c.call("void", "Py_DecRef", [f"ptr {z}"])
@@ -339,7 +312,7 @@ def _call_text() -> FunctionWriter:
 
 def _open_text() -> FunctionWriter:
     """Ask for a journal of what is drawn; null with an exception set."""
-    c = _function(prologue.OPEN, "ptr %function", "ptr")
+    c = c_function(prologue.OPEN, "ptr %function", "ptr")
     state = c.call("i32", "PyGILState_Ensure", [])
     arguments = ["ptr %function", "ptr null", "i64 0", "ptr null"]
     journal = c.call("ptr", "PyObject_Vectorcall", arguments)
@@ -350,9 +323,9 @@ def _open_text() -> FunctionWriter:
 
 def _close_text() -> FunctionWriter:
     """Close it, if there is one; an exception stays set."""
-    c = _function(prologue.CLOSE, "ptr %function, ptr %cell, i64 %fails", "void")
+    c = c_function(prologue.CLOSE, "ptr %function, ptr %cell, i64 %fails", "void")
     journal = c.load("%cell", kind="ptr")
-    c.return_if(_is_null(c, journal), "")
+    c.return_if(c.is_null(journal), "")
     state = c.call("i32", "PyGILState_Ensure", [])
     error = [f"ptr {c.array('ptr')}" for _ in range(3)]
     args = c.array("[2 x ptr]")

@@ -130,8 +130,7 @@ def _radix_sort_texts(bits: int, positions: bool) -> set[str]:
         return c.let(f"and i64 {c.let(f'lshr i64 {wide}, {shift}')}, 255")
 
     counts = c.array(f"[{256 * digits} x i64]")
-    nothing = [f"ptr {counts}", "i8 0", f"i64 {2048 * digits}", "i1 false"]
-    c.call("void", "llvm.memset.p0.i64", nothing)
+    c.clear_bytes(counts, 2048 * digits)
     own = c.address("%out", "%n", "i32") if positions else ""
     with c.loop(0, "%n") as i:
         x = c.load("%keys", i, key)
@@ -165,9 +164,7 @@ def _radix_sort_texts(bits: int, positions: bool) -> set[str]:
     else:
         last = c.get(source)
         with c.when(c.let(f"icmp ne ptr {last}, %out")):
-            nbytes = f"i64 {c.mul('%n', digits)}"
-            arguments = ["ptr %out", f"ptr {last}", nbytes, "i1 false"]
-            c.call("void", "llvm.memcpy.p0.p0.i64", arguments)
+            c.copy_bytes("%out", last, c.mul("%n", digits))
     c.ret()
     return {c.text(), *c.declared}
 

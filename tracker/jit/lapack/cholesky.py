@@ -39,8 +39,7 @@ def cholesky(kind: MatrixKind) -> RoutineWriter:
         c.call(
             "void", kind.lapack("potrf"), [*map(ptr, (upper, size, "%out", size, info)), "i64 1"]
         )
-        c.ret(failure_flag(c, info))
-        c.label(f"unused{c.fresh_number()}")
+        c.leave(failure_flag(c, info))
     failed = c.variable(0)
     with c.loop(0, "%n") as j:
         row = c.address("%out", c.mul(j, "%n"))

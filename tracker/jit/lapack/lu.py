@@ -123,8 +123,7 @@ def triangle(kind: MatrixKind) -> RoutineWriter:
     upper, flip, unit = (c.compare("ne", f"%{flag}", 0) for flag in flags)
     with c.when(c.compare("sgt", "%n", MAX_LOOP_ROWS)):
         _call_blas(c, upper, flip, unit)
-        c.ret()
-        c.label(f"unused{c.fresh_number()}")
+        c.leave()
     for single in (True, False):
         with c.when(c.compare("eq" if single else "ne", "%k", 1)):
             _substitute(c, single, upper, flip, unit)

@@ -128,11 +128,14 @@ ROUTINES: dict[str, RoutineSpec] = {
 }
 
 
+def matrix_kind(letter: str) -> MatrixKind:
+    """The kind of matrices of these numbers for the library of this process."""
+    return MatrixKind(letter, f"i{blas.library().int_bits}")
+
+
 def kind_of(eqn: Eqn) -> MatrixKind:
     """The kind of an equation's matrices."""
-    library = blas.library()
-    dtype = np.result_type(*(atom.type.dtype for atom in eqn.operands))
-    return MatrixKind(_LETTERS[dtype], f"i{library.int_bits}")
+    return matrix_kind(_LETTERS[np.result_type(*(atom.type.dtype for atom in eqn.operands))])
 
 
 def workspace_size(name: str, kind: MatrixKind, sizes: Sizes) -> tuple[Sizes, int]:
@@ -167,8 +170,7 @@ def _letter_and_name(symbol: str) -> tuple[str, str]:
 
 @locked_cache
 def _compiled_routine(name: str, letter: str, level: int) -> int:
-    library = blas.library()
-    kind = MatrixKind(letter, f"i{library.int_bits}")
+    library, kind = blas.library(), matrix_kind(letter)
     symbols = {
         call: routine_address(call, level) or library.symbols[call]
         for call in _called_symbols(name, kind)

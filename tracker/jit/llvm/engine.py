@@ -102,10 +102,6 @@ class Timings:
     codegen: float = 0.0
     link: float = 0.0
 
-    @property
-    def total(self) -> float:
-        return self.parse + self.optimise + self.codegen + self.link
-
 
 class Module:
     """Machine code in memory, for as long as this object lives."""
@@ -131,7 +127,7 @@ class Module:
     def llvm(self) -> str:
         """The optimised IR, computed on demand."""
         with LOCK:
-            return str(_parse_and_optimise(*self._prepared()).module)
+            return str(_parse_and_optimise(*self._prepared())[0])
 
     @functools.cached_property
     def asm(self) -> str:
@@ -167,19 +163,18 @@ def compile_module(
 
 
 def _object_code(text: str, pipeline: Pipeline) -> tuple[bytes, tuple[str, ...], Timings]:
-    optimised = _parse_and_optimise(text, pipeline)
+    module, timings = _parse_and_optimise(text, pipeline)
     started = time.perf_counter()
     with _loop_strength_reduction(pipeline.lsr):
-        object_code = bytes(_target_machine(pipeline.codegen_level).emit_object(optimised.module))
+        object_code = bytes(_target_machine(pipeline.codegen_level).emit_object(module))
     exports = tuple(match[1] for match in _EXPORTED_NAME.finditer(text))
-    timings = Timings(optimised.parse, optimised.optimise, time.perf_counter() - started)
-    return object_code, exports, timings
+    return object_code, exports, replace(timings, codegen=time.perf_counter() - started)
 
 
 def _assembly(text: str, pipeline: Pipeline) -> str:
-    optimised = _parse_and_optimise(text, pipeline)
+    module, _ = _parse_and_optimise(text, pipeline)
     with _loop_strength_reduction(pipeline.lsr):
-        return str(_target_machine(pipeline.codegen_level).emit_assembly(optimised.module))
+        return str(_target_machine(pipeline.codegen_level).emit_assembly(module))
 
 
 @contextmanager
@@ -373,14 +368,7 @@ def host_description() -> str:
     return f"{llvm.get_default_triple()} {llvm.get_host_cpu_name()} {features} llvm-{version}"
 
 
-@record(frozen=True)
-class _OptimisedModule:
-    module: Any
-    parse: float
-    optimise: float
-
-
-def _parse_and_optimise(text: str, pipeline: Pipeline) -> _OptimisedModule:
+def _parse_and_optimise(text: str, pipeline: Pipeline) -> tuple[Any, Timings]:
     started = time.perf_counter()
     machine = _target_machine(pipeline.codegen_level)
     if not pipeline.codegen_level:
@@ -393,13 +381,9 @@ def _parse_and_optimise(text: str, pipeline: Pipeline) -> _OptimisedModule:
     except RuntimeError as error:
         raise CompileError(_format_parse_error(str(error), text)) from None
     parsed = time.perf_counter()
-    _run_passes(module, machine, pipeline)
-    return _OptimisedModule(module, parsed - started, time.perf_counter() - parsed)
-
-
-def _run_passes(module: Any, machine: Any, pipeline: Pipeline) -> None:
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(0))
     _run(_passes(pipeline), module, builder)
+    return module, Timings(parsed - started, time.perf_counter() - parsed)
 
 
 def _run_all_passes(module: Any, machine: Any) -> None:

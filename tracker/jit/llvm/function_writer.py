@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-from tracker.jit.llvm.text_writer import TextWriter
+from tracker.jit.llvm.text_writer import TextWriter, loop_lines
 from tracker.support.structs import record
 
 _SUFFIXES = {"double": "f64", "float": "f32"}  # of intrinsics
@@ -81,6 +81,9 @@ class FunctionWriter(TextWriter):
     def select(self, condition: str, a: object, b: object) -> str:
         return self.let(f"select i1 {condition}, i64 {a}, i64 {b}")
 
+    def is_null(self, pointer: str) -> str:
+        return self.let(f"icmp eq ptr {pointer}, null")
+
     def compare(self, relation: str, a: object, b: object) -> str:
         """slt, sle, eq, ne ... of integers; olt, une ... of floats."""
         kind = "fcmp" if relation[0] in "ou" and relation not in ("ult", "ule") else "icmp"
@@ -134,6 +137,18 @@ class FunctionWriter(TextWriter):
         at = self.address(pointer, index, kind)
         self.emit(f"store {kind} {value}, ptr {at}{_alignment(kind)}")
 
+    def field(self, thing: str, offset: int, kind: str = "ptr") -> str:
+        """A field of a struct, by its offset in bytes."""
+        return self.load(self.address(thing, offset, "i8"), kind=kind)
+
+    def copy_bytes(self, target: str, source: str, size: object) -> None:
+        arguments = [f"ptr {target}", f"ptr {source}", f"i64 {size}", "i1 false"]
+        self.call("void", "llvm.memcpy.p0.p0.i64", arguments)
+
+    def clear_bytes(self, target: str, size: object) -> None:
+        arguments = [f"ptr {target}", "i8 0", f"i64 {size}", "i1 false"]
+        self.call("void", "llvm.memset.p0.i64", arguments)
+
     def variable(self, value: object, kind: str = "i64") -> str:
         """A variable on the stack."""
         name = self.array(kind)
@@ -173,22 +188,10 @@ class FunctionWriter(TextWriter):
         """for i in range(first, last, step)."""
         tag = self.fresh_number()
         some = self.compare("slt", first, last)
-        self.lines += [
-            f"  br i1 {some}, label %pre{tag}, label %done{tag}",
-            f"pre{tag}:",
-            f"  br label %loop{tag}",
-            f"loop{tag}:",
-            f"  %i{tag} = phi i64 [ {first}, %pre{tag} ], [ %n{tag}, %latch{tag} ]",
-        ]
+        head, end = loop_lines(str(tag), first, last, step, ("add nsw", "slt"))
+        self.lines += [f"  br i1 {some}, label %pre{tag}, label %done{tag}", *head]
         yield f"%i{tag}"
-        self.lines += [
-            f"  br label %latch{tag}",
-            f"latch{tag}:",
-            f"  %n{tag} = add nsw i64 %i{tag}, {step}",
-            f"  %c{tag} = icmp slt i64 %n{tag}, {last}",
-            f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}",
-            f"done{tag}:",
-        ]
+        self.lines += end
 
     @contextmanager
     def each_of_stack(
@@ -232,6 +235,11 @@ class FunctionWriter(TextWriter):
     def ret(self, value: object = 0) -> None:
         self.emit("ret void" if self.result == "void" else f"ret {self.result} {value}")
 
+    def leave(self, value: object = 0) -> None:
+        """Return in the middle of the function."""
+        self.ret(value)
+        self.label(f"unused{self.fresh_number()}")
+
     def return_if(self, condition: str, value: object) -> None:
         """Return at once."""
         tag = self.fresh_number()
@@ -239,6 +247,22 @@ class FunctionWriter(TextWriter):
         self.label(f"leave{tag}")
         self.ret(value)
         self.label(f"stay{tag}")
+
+
+def c_function(
+    name: str, parameters: str, result: str = "void", linkage: str = ""
+) -> FunctionWriter:
+    """A function that C code may call, without text."""
+    own = parameters.split(", ") if parameters else ()
+    return FunctionWriter(name, own, linkage=linkage, result=result, attributes="nounwind")
+
+
+def functions_text(functions: Sequence[FunctionWriter], variables: str = "") -> str:
+    """A module of functions, which may call each other, and its global variables."""
+    own = {function.name for function in functions}
+    declared = set[str]().union(*(function.declared for function in functions))
+    outside = sorted(line for line in declared if line.split("@")[1].split("(")[0] not in own)
+    return "\n".join([variables, *outside, *(function.text() for function in functions)])
 
 
 def _alignment(kind: str) -> str:

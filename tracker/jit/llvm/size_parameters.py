@@ -196,7 +196,7 @@ def _lift_function(name: str, text: str, tables: dict[str, bytes]) -> str:
     if name == "entry":
         done = _ENTRY_CHECK.sub(lambda match: _lift_entry_line(match[0][1:], function), text)
     else:
-        done = _lift_body(name, text, function)
+        done = _lift_body(text, function)
     if function.entries:
         tables[function.symbol] = b"".join(function.entries)
     return done
@@ -208,7 +208,7 @@ def _lift_entry_line(line: str, function: _SizeTable) -> str:
     return f"\n{function.take_loads()}{line}"
 
 
-def _lift_body(name: str, text: str, function: _SizeTable) -> str:
+def _lift_body(text: str, function: _SizeTable) -> str:
     """The text of a function that computes."""
     start = text.index("\n") + 1
     body, at = [], start

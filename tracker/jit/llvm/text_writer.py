@@ -14,6 +14,28 @@ class SsaNames:
         return f"%v{self.count}"
 
 
+def loop_lines(
+    tag: str, first: object, last: object, step: object, words: tuple[str, str]
+) -> tuple[list[str], list[str]]:
+    """The lines around the body of a loop over a range that is not empty, in the form that
+    `loop_widening.py` looks for; its counter is `%i<tag>`. `words`: its addition and comparison."""
+    add, less = words
+    head = [
+        f"pre{tag}:",
+        f"  br label %loop{tag}",
+        f"loop{tag}:",
+        f"  %i{tag} = phi i64 [ {first}, %pre{tag} ], [ %n{tag}, %latch{tag} ]",
+    ]
+    return head, [
+        f"  br label %latch{tag}",
+        f"latch{tag}:",
+        f"  %n{tag} = {add} i64 %i{tag}, {step}",
+        f"  %c{tag} = icmp {less} i64 %n{tag}, {last}",
+        f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}",
+        f"done{tag}:",
+    ]
+
+
 class TextWriter:
     """The lines of one function."""
 

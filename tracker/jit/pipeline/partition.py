@@ -199,7 +199,7 @@ def _split_stages(function: Function, reasons: dict[Eqn, str]) -> list[Stage]:
     stages: list[Stage] = []
     for at in range(max((*native, *hosts), default=0) + 1):
         if at in native:
-            stages.append(_segment(function, native[at], at, stage_of, native, hosts))
+            stages.append(_segment(function, native[at], at, native, hosts))
         stages.extend(hosts.get(at, ()))
     return stages
 
@@ -208,7 +208,6 @@ def _segment(
     function: Function,
     body: list[Eqn | Guard],
     at: int,
-    stage_of: dict[Var, int],
     native: dict[int, list[Eqn | Guard]],
     hosts: dict[int, list[HostCall | Guard]],
 ) -> Segment:

@@ -24,6 +24,7 @@ import os
 import sys
 
 from tracker.jit.llvm import engine, object_cache
+from tracker.jit.llvm.function_writer import FunctionWriter, c_function, functions_text
 from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime.cpython_layout import BIG_BYTES
 
@@ -48,221 +49,163 @@ def _kept_bytes_limit() -> int:
     return min(_MAX_KEPT_BYTES, memory // _MEMORY_FRACTION)
 
 
-_TEXT = f"""
-%block = type {{ ptr, i64 }}
+_VARIABLES = f"""
 %handler = type {{ [127 x i8], i8, ptr, ptr, ptr, ptr, ptr }}
-@blocks = internal global [{MAX_BLOCKS} x %block] zeroinitializer
+@blocks = internal global [{MAX_BLOCKS} x ptr] zeroinitializer
+@lengths = internal global [{MAX_BLOCKS} x i64] zeroinitializer
 @oldest = internal global i64 0
 @kept = internal global i64 0
 @busy = internal global i64 0
 @tk.handler = global %handler {{ [127 x i8] c"tracker{_PADDING}", i8 1, ptr null,
   ptr @new, ptr @cleared, ptr @resized, ptr @freed }}
-declare i32 @posix_memalign(ptr, i64, i64)
-declare i32 @madvise(ptr, i64, i32)
-declare ptr @malloc(i64)
-declare ptr @calloc(i64, i64)
-declare ptr @realloc(ptr, i64)
-declare void @free(ptr)
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-
-define internal i64 @length(i64 %size) alwaysinline {{
-  %huge = icmp ugt i64 %size, {HUGE_PAGE - BLOCK_UNIT}
-  %unit = select i1 %huge, i64 {HUGE_PAGE}, i64 {BLOCK_UNIT}
-  %rest = sub i64 %unit, 1
-  %more = add i64 %size, %rest
-  %mask = sub i64 0, %unit
-  %whole = and i64 %more, %mask
-  %big = icmp uge i64 %size, {MIN_BLOCK}
-  %length = select i1 %big, i64 %whole, i64 %size
-  ret i64 %length
-}}
-
-define internal void @advise(ptr %block, i64 %length, i32 %what) {{
-  %huge = icmp uge i64 %length, {HUGE_PAGE}
-  br i1 %huge, label %say, label %done
-say:
-  %said = call i32 @madvise(ptr %block, i64 %length, i32 %what)
-  br label %done
-done:
-  ret void
-}}
-
-define internal i1 @enter() alwaysinline {{
-  %got = cmpxchg ptr @busy, i64 0, i64 1 acquire monotonic
-  %mine = extractvalue {{ i64, i1 }} %got, 1
-  ret i1 %mine
-}}
-
-define ptr @tk.take(i64 %size) {{
-entry:
-  %length = call i64 @length(i64 %size)
-  %big = icmp uge i64 %size, {MIN_BLOCK}
-  br i1 %big, label %ask, label %small
-small:
-  %s = call ptr @malloc(i64 %size)
-  ret ptr %s
-ask:
-  %mine = call i1 @enter()
-  br i1 %mine, label %search, label %fresh
-search:
-  %i = phi i64 [ 0, %ask ], [ %i1, %other ]
-  %near = phi i64 [ {MAX_BLOCKS}, %ask ], [ %nearer, %other ]
-  %lengthp = getelementptr [{MAX_BLOCKS} x %block], ptr @blocks, i64 0, i64 %i, i32 1
-  %has = load i64, ptr %lengthp
-  %fits = icmp eq i64 %has, %length
-  br i1 %fits, label %found, label %other
-other:  ; one that is a little longer does, if none fits
-  %over = sub i64 %has, %length
-  %room = lshr i64 %length, {_SLACK_BITS}
-  %close = icmp ule i64 %over, %room
-  %nearer = select i1 %close, i64 %i, i64 %near
-  %i1 = add i64 %i, 1
-  %more = icmp ult i64 %i1, {MAX_BLOCKS}
-  br i1 %more, label %search, label %all
-all:
-  %any = icmp ult i64 %nearer, {MAX_BLOCKS}
-  br i1 %any, label %found, label %leave
-found:
-  %at = phi i64 [ %i, %search ], [ %nearer, %all ]
-  %cell = getelementptr [{MAX_BLOCKS} x %block], ptr @blocks, i64 0, i64 %at
-  %kept = load ptr, ptr %cell
-  %foundp = getelementptr %block, ptr %cell, i64 0, i32 1
-  %whole = load i64, ptr %foundp
-  store i64 0, ptr %foundp
-  %sum = load i64, ptr @kept
-  %less = sub i64 %sum, %whole
-  store i64 %less, ptr @kept
-  store atomic i64 0, ptr @busy release, align 8
-  ret ptr %kept
-leave:
-  store atomic i64 0, ptr @busy release, align 8
-  br label %fresh
-fresh:
-  %where = alloca ptr
-  %huge = icmp uge i64 %length, {HUGE_PAGE}
-  %start = select i1 %huge, i64 {HUGE_PAGE}, i64 64
-  %bad = call i32 @posix_memalign(ptr %where, i64 %start, i64 %length)
-  %ok = icmp eq i32 %bad, 0
-  br i1 %ok, label %made, label %none
-made:
-  %block = load ptr, ptr %where
-  call void @advise(ptr %block, i64 %length, i32 {_MADV_HUGEPAGE})
-  ret ptr %block
-none:
-  ret ptr null
-}}
-
-define void @tk.give(ptr %block, i64 %size) {{
-entry:
-  %length = call i64 @length(i64 %size)
-  %big = icmp uge i64 %size, {MIN_BLOCK}
-  %room = icmp ule i64 %length, {_kept_bytes_limit()}
-  %wanted = and i1 %big, %room
-  br i1 %wanted, label %ask, label %drop
-drop:
-  call void @free(ptr %block)
-  ret void
-ask:
-  %mine = call i1 @enter()
-  br i1 %mine, label %keep, label %drop
-keep:
-  call void @advise(ptr %block, i64 %length, i32 {_MADV_FREE})
-  br label %trim
-trim:  ; what is too much goes, the oldest first
-  %kept = load i64, ptr @kept
-  %total = add i64 %kept, %length
-  %over = icmp ugt i64 %total, {_kept_bytes_limit()}
-  br i1 %over, label %evict, label %find
-evict:
-  call void @evict()
-  br label %trim
-find:
-  %i = phi i64 [ 0, %trim ], [ %i1, %taken ]
-  %cell = getelementptr [{MAX_BLOCKS} x %block], ptr @blocks, i64 0, i64 %i
-  %cell.length = getelementptr %block, ptr %cell, i64 0, i32 1
-  %has = load i64, ptr %cell.length
-  %empty = icmp eq i64 %has, 0
-  br i1 %empty, label %store, label %taken
-taken:
-  %i1 = add i64 %i, 1
-  %more = icmp ult i64 %i1, {MAX_BLOCKS}
-  br i1 %more, label %find, label %evict
-store:
-  store ptr %block, ptr %cell
-  store i64 %length, ptr %cell.length
-  store i64 %total, ptr @kept
-  store atomic i64 0, ptr @busy release, align 8
-  ret void
-}}
-
-; Free the block in the oldest slot, if it has one, and go on to the next slot.
-define internal void @evict() {{
-  %at = load i64, ptr @oldest
-  %at1 = add i64 %at, 1
-  %turn = urem i64 %at1, {MAX_BLOCKS}
-  store i64 %turn, ptr @oldest
-  %cell = getelementptr [{MAX_BLOCKS} x %block], ptr @blocks, i64 0, i64 %at
-  %lengthp = getelementptr %block, ptr %cell, i64 0, i32 1
-  %has = load i64, ptr %lengthp
-  %empty = icmp eq i64 %has, 0
-  br i1 %empty, label %done, label %free
-free:
-  %old = load ptr, ptr %cell
-  call void @free(ptr %old)
-  store i64 0, ptr %lengthp
-  %kept = load i64, ptr @kept
-  %less = sub i64 %kept, %has
-  store i64 %less, ptr @kept
-  br label %done
-done:
-  ret void
-}}
-
-define internal ptr @new(ptr %context, i64 %size) {{
-  %p = call ptr @tk.take(i64 %size)
-  ret ptr %p
-}}
-
-define internal ptr @cleared(ptr %context, i64 %count, i64 %each) {{
-  %size = mul i64 %count, %each
-  %huge = icmp uge i64 %size, {HUGE_PAGE}
-  br i1 %huge, label %ours, label %theirs
-theirs:
-  %length = call i64 @length(i64 %size)
-  %p = call ptr @calloc(i64 1, i64 %length)
-  ret ptr %p
-ours:  ; page by page, as the C library has it, takes longer than to clear what we have
-  %q = call ptr @tk.take(i64 %size)
-  %none = icmp eq ptr %q, null
-  br i1 %none, label %out, label %clear
-clear:
-  call void @llvm.memset.p0.i64(ptr %q, i8 0, i64 %size, i1 false)
-  br label %out
-out:
-  ret ptr %q
-}}
-
-define internal ptr @resized(ptr %context, ptr %block, i64 %size) {{
-  %length = call i64 @length(i64 %size)
-  %p = call ptr @realloc(ptr %block, i64 %length)
-  ret ptr %p
-}}
-
-define internal void @freed(ptr %context, ptr %block, i64 %size) {{
-  %none = icmp eq ptr %block, null  ; as the C library has it: NumPy frees what it did not need
-  br i1 %none, label %out, label %give
-give:
-  call void @tk.give(ptr %block, i64 %size)
-  br label %out
-out:
-  ret void
-}}
 """
+
+
+def _length(c: FunctionWriter, size: str) -> str:
+    """The length of the block for a request."""
+    is_huge = c.let(f"icmp ugt i64 {size}, {HUGE_PAGE - BLOCK_UNIT}")
+    unit = c.select(is_huge, HUGE_PAGE, BLOCK_UNIT)
+    whole = c.let(f"and i64 {c.add(size, c.sub(unit, 1))}, {c.sub(0, unit)}")
+    return c.select(c.let(f"icmp uge i64 {size}, {MIN_BLOCK}"), whole, size)
+
+
+def _advise(c: FunctionWriter, block: str, length: str, what: int) -> None:
+    with c.when(c.let(f"icmp uge i64 {length}, {HUGE_PAGE}")):
+        c.call("i32", "madvise", [f"ptr {block}", f"i64 {length}", f"i32 {what}"])
+
+
+def _enter(c: FunctionWriter) -> str:
+    """Whether this thread now holds the list."""
+    pair = c.let("cmpxchg ptr @busy, i64 0, i64 1 acquire monotonic")
+    return c.let(f"extractvalue {{ i64, i1 }} {pair}, 1")
+
+
+def _exit(c: FunctionWriter) -> None:
+    c.emit("store atomic i64 0, ptr @busy release, align 8")
+
+
+def _empty_slot(c: FunctionWriter, at: str, length: str) -> None:
+    """A block of this length is no longer kept."""
+    c.store(0, "@lengths", at)
+    c.store(c.sub(c.load("@kept"), length), "@kept")
+
+
+def _take() -> FunctionWriter:
+    c = c_function("tk.take", "i64 %size", "ptr")
+    with c.when(c.let(f"icmp ult i64 %size, {MIN_BLOCK}")):
+        c.leave(c.call("ptr", "malloc", ["i64 %size"]))
+    length = _length(c, "%size")
+    with c.when(_enter(c)):
+        slack = c.let(f"lshr i64 {length}, {_SLACK_BITS}")
+        found, least = c.variable(MAX_BLOCKS), c.variable(c.add(slack, 1))
+        with c.loop(0, MAX_BLOCKS) as i:  # one that is a little longer does, if none fits
+            over = c.sub(c.load("@lengths", i), length)
+            is_closer = c.let(f"icmp ult i64 {over}, {c.get(least)}")
+            c.set(found, c.select(is_closer, i, c.get(found)))
+            c.set(least, c.select(is_closer, over, c.get(least)))
+        at = c.get(found)
+        with c.when(c.compare("slt", at, MAX_BLOCKS)):
+            _empty_slot(c, at, c.load("@lengths", at))
+            block = c.load("@blocks", at, "ptr")
+            _exit(c)
+            c.leave(block)
+        _exit(c)
+    where, is_huge = c.array("ptr"), c.let(f"icmp uge i64 {length}, {HUGE_PAGE}")
+    arguments = [f"ptr {where}", f"i64 {c.select(is_huge, HUGE_PAGE, 64)}", f"i64 {length}"]
+    status = c.call("i32", "posix_memalign", arguments)
+    c.return_if(c.let(f"icmp ne i32 {status}, 0"), "null")
+    block = c.get(where, "ptr")
+    _advise(c, block, length, _MADV_HUGEPAGE)
+    c.ret(block)
+    return c
+
+
+def _give() -> FunctionWriter:
+    c = c_function("tk.give", "ptr %block, i64 %size")
+    length, most = _length(c, "%size"), _kept_bytes_limit()
+    is_big, fits = (
+        c.let(f"icmp {test}")
+        for test in (f"uge i64 %size, {MIN_BLOCK}", f"ule i64 {length}, {most}")
+    )
+    with c.when(c.let(f"and i1 {is_big}, {fits}")), c.when(_enter(c)):
+        _advise(c, "%block", length, _MADV_FREE)
+        with c.repeat() as trimming:  # what is too much goes, the oldest first
+            total = c.add(c.load("@kept"), length)
+            c.leave_if(c.let(f"icmp ule i64 {total}, {most}"), trimming)
+            c.call("void", "evict", [])
+        slot = c.variable(MAX_BLOCKS)
+        with c.repeat() as searching:
+            with c.loop(0, MAX_BLOCKS) as i:
+                at = c.sub(MAX_BLOCKS - 1, i)
+                is_empty = c.compare("eq", c.load("@lengths", at), 0)
+                c.set(slot, c.select(is_empty, at, c.get(slot)))
+            c.leave_if(c.compare("slt", c.get(slot), MAX_BLOCKS), searching)
+            c.call("void", "evict", [])
+        c.store("%block", "@blocks", c.get(slot), "ptr")
+        c.store(length, "@lengths", c.get(slot))
+        c.store(c.add(c.load("@kept"), length), "@kept")
+        _exit(c)
+        c.leave()
+    c.call("void", "free", ["ptr %block"])
+    c.ret()
+    return c
+
+
+def _evict() -> FunctionWriter:
+    """Free the block in the oldest slot, if it has one, and go on to the next slot."""
+    c = c_function("evict", "", linkage="internal ")
+    at = c.load("@oldest")
+    c.store(c.let(f"urem i64 {c.add(at, 1)}, {MAX_BLOCKS}"), "@oldest")
+    length = c.load("@lengths", at)
+    with c.when(c.compare("ne", length, 0)):
+        c.call("void", "free", [f"ptr {c.load('@blocks', at, 'ptr')}"])
+        _empty_slot(c, at, length)
+    c.ret()
+    return c
+
+
+# NumPy's handler
+
+
+def _new() -> FunctionWriter:
+    c = c_function("new", "ptr %context, i64 %size", "ptr", "internal ")
+    c.ret(c.call("ptr", "tk.take", ["i64 %size"]))
+    return c
+
+
+def _cleared() -> FunctionWriter:
+    """To clear what we have is faster than to take it page by page, as the C library does."""
+    c = c_function("cleared", "ptr %context, i64 %count, i64 %each", "ptr", "internal ")
+    size = c.mul("%count", "%each")
+    with c.when(c.let(f"icmp ult i64 {size}, {HUGE_PAGE}")):
+        c.leave(c.call("ptr", "calloc", ["i64 1", f"i64 {_length(c, size)}"]))
+    block = c.call("ptr", "tk.take", [f"i64 {size}"])
+    with c.when(c.logical_not(c.is_null(block))):
+        c.clear_bytes(block, size)
+    c.ret(block)
+    return c
+
+
+def _resized() -> FunctionWriter:
+    c = c_function("resized", "ptr %context, ptr %block, i64 %size", "ptr", "internal ")
+    c.ret(c.call("ptr", "realloc", ["ptr %block", f"i64 {_length(c, '%size')}"]))
+    return c
+
+
+def _freed() -> FunctionWriter:
+    """Null is ignored, as by the C library: NumPy frees what it did not need."""
+    c = c_function("freed", "ptr %context, ptr %block, i64 %size", linkage="internal ")
+    with c.when(c.logical_not(c.is_null("%block"))):
+        c.call("void", "tk.give", ["ptr %block", "i64 %size"])
+    c.ret()
+    return c
 
 
 @locked_cache
 def _allocator_module() -> engine.Module:
-    return object_cache.compile_or_load(_TEXT, level=engine.QUICK)
+    handlers = (_new(), _cleared(), _resized(), _freed())
+    text = functions_text((_take(), _give(), _evict(), *handlers), _VARIABLES)
+    return object_cache.compile_or_load(text, level=engine.QUICK)
 
 
 def symbols() -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Addresses of C functions: CPython's, NumPy's, and the helpers in `cpython_layout.py`.
+"""Addresses of C functions: CPython's, NumPy's, and the helpers in `native_helpers.py`.
 
 `address_of` resolves the names that texts call. NumPy's functions come from its C API table, whose
 numbering is fixed within an ABI version. `use_block_allocator` makes NumPy allocate from
@@ -21,7 +21,7 @@ from tracker.errors import CompileError
 from tracker.jit.guards.class_guard import type_slot
 from tracker.jit.llvm import engine, object_cache
 from tracker.jit.llvm.lock import locked_cache
-from tracker.jit.runtime import allocator, cpython_layout, entry_writer
+from tracker.jit.runtime import allocator, entry_writer, native_helpers
 
 C_FUNCTION = re.compile(r"@(_?Py\w+|native\.\w+)\(")
 _TP_ALLOC_SLOT = 47
@@ -43,10 +43,11 @@ _HANDLER_NAME = b"mem_handler"  # the capsule keeps a pointer to these bytes
 @locked_cache
 def helper_module() -> engine.Module:
     """The functions that entries share, and the slots of callable types."""
-    names = set(C_FUNCTION.findall(cpython_layout.HELPERS))
+    text = native_helpers.helpers_text()
+    names = set(C_FUNCTION.findall(text))
     symbols = {name: address_of(name) for name in names if name.startswith(("Py", "_Py"))}
     symbols["_Py_NoneStruct"] = id(None)
-    return object_cache.compile_or_load(cpython_layout.HELPERS, level=engine.QUICK, symbols=symbols)
+    return object_cache.compile_or_load(text, level=engine.QUICK, symbols=symbols)
 
 
 @locked_cache
@@ -57,9 +58,8 @@ def _big_array_module() -> engine.Module:
     symbols["ndarray"] = id(np.ndarray)
     symbols["handler"] = id(_handler_capsule())
     symbols["handler.numpy"] = _read_pointer(numpy_api()[_DEFAULT_HANDLER_INDEX])
-    return object_cache.compile_or_load(
-        cpython_layout.BIG_ARRAY_HELPERS, level=engine.QUICK, symbols=symbols
-    )
+    text = native_helpers.big_arrays_text()
+    return object_cache.compile_or_load(text, level=engine.QUICK, symbols=symbols)
 
 
 @locked_cache

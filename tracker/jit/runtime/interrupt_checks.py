@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from tracker.ir.graph import Atom, Const
 from tracker.jit.llvm import engine, object_cache
+from tracker.jit.llvm.function_writer import FunctionWriter, c_function, functions_text
 from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime import c_symbols
 
@@ -19,31 +20,18 @@ DECLARATION = f"declare i64 @{NAME}(ptr)"
 _MIN_OPERATIONS = 10_000_000  # operations or so
 _LARGE_STEP = 100_000  # elements of a step that asks each time
 
-_TEXT = f"""
-declare i64 @time(ptr)
-declare i32 @PyGILState_Ensure()
-declare i32 @PyErr_CheckSignals()
-declare void @PyGILState_Release(i32)
 
-define i64 @{NAME}(ptr %since) {{
-  %known = load i64, ptr %since
-  %now = call i64 @time(ptr null)
-  %same = icmp eq i64 %now, %known
-  br i1 %same, label %go, label %other
-other:
-  store i64 %now, ptr %since
-  %first = icmp eq i64 %known, 0
-  br i1 %first, label %go, label %ask
-ask:
-  %state = call i32 @PyGILState_Ensure()
-  %status = call i32 @PyErr_CheckSignals()
-  call void @PyGILState_Release(i32 %state)
-  %wide = sext i32 %status to i64
-  ret i64 %wide
-go:
-  ret i64 0
-}}
-"""
+def _pause() -> FunctionWriter:
+    c = c_function(NAME, "ptr %since", "i64")
+    known, now = c.load("%since"), c.call("i64", "time", ["ptr null"])
+    c.return_if(c.compare("eq", now, known), 0)
+    c.store(now, "%since")
+    c.return_if(c.compare("eq", known, 0), 0)
+    state = c.call("i32", "PyGILState_Ensure", [])
+    status = c.call("i32", "PyErr_CheckSignals", [])
+    c.call("void", "PyGILState_Release", [f"i32 {state}"])
+    c.ret(c.let(f"sext i32 {status} to i64"))
+    return c
 
 
 def check_interval(elements: int, is_slow: bool, count: Atom | None) -> int | None:
@@ -65,7 +53,8 @@ def check_interval(elements: int, is_slow: bool, count: Atom | None) -> int | No
 def _pause_module() -> engine.Module:
     names = ("PyGILState_Ensure", "PyErr_CheckSignals", "PyGILState_Release")
     symbols = {name: c_symbols.address_of(name) for name in names}
-    return object_cache.compile_or_load(_TEXT, level=engine.QUICK, symbols=symbols)
+    text = functions_text([_pause()])
+    return object_cache.compile_or_load(text, level=engine.QUICK, symbols=symbols)
 
 
 def symbols() -> dict[str, int]:

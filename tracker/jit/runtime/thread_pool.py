@@ -20,6 +20,7 @@ from collections.abc import Sequence
 
 from tracker.config import current
 from tracker.jit.llvm import engine, object_cache
+from tracker.jit.llvm.function_writer import FunctionWriter, c_function, functions_text
 from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime import c_symbols
 
@@ -30,7 +31,7 @@ MAX_THREADS = 16  # beyond, memory bandwidth is the limit
 _CLOSED = 0xFFFFFFFF  # the next task of a region that is over: more than any has
 _SPINS, _JOIN_SPINS = 4000, 20000  # before a worker sleeps, and the caller yields
 
-_POOL = rf"""
+_VARIABLES = """
 @mutex = internal global [64 x i8] zeroinitializer, align 64
 @wake = internal global [64 x i8] zeroinitializer, align 64
 @ticket = internal global i64 0, align 64
@@ -40,165 +41,118 @@ _POOL = rf"""
 @context = internal global ptr null
 @pool.pid = internal global i32 -1
 @pool.busy = internal global i64 0, align 64
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_detach(i64)
-declare i32 @pthread_mutex_init(ptr, ptr)
-declare i32 @pthread_mutex_lock(ptr)
-declare i32 @pthread_mutex_unlock(ptr)
-declare i32 @pthread_cond_init(ptr, ptr)
-declare i32 @pthread_cond_wait(ptr, ptr)
-declare i32 @pthread_cond_broadcast(ptr)
-declare i32 @getpid()
-declare i32 @sched_yield()
-
-; Claim tasks of a region and run them, until none is left.
-define internal void @run_tasks(i64 %region) {{
-entry:
-  br label %look
-look:
-  %seen = load atomic i64, ptr @ticket acquire, align 8
-  %number = lshr i64 %seen, 32
-  %open = icmp eq i64 %number, %region
-  br i1 %open, label %read, label %done
-read:
-  %next = and i64 %seen, {_CLOSED}
-  %n = load atomic i64, ptr @count monotonic, align 8
-  %task = load atomic ptr, ptr @task monotonic, align 8
-  %context = load atomic ptr, ptr @context monotonic, align 8
-  %some = icmp ult i64 %next, %n
-  br i1 %some, label %claim, label %done
-claim:
-  %after = add i64 %seen, 1
-  %pair = cmpxchg ptr @ticket, i64 %seen, i64 %after acq_rel acquire, align 8
-  %mine = extractvalue {{ i64, i1 }} %pair, 1
-  br i1 %mine, label %run, label %look
-run:
-  call void %task(ptr %context, i64 %next)
-  %old = atomicrmw add ptr @finished, i64 1 acq_rel
-  br label %look
-done:
-  ret void
-}}
-
-define internal ptr @worker(ptr %none) {{
-entry:
-  br label %outer
-outer:
-  %last = phi i64 [ 0, %entry ], [ %region, %run ]
-  br label %spin
-spin:
-  %k = phi i64 [ 0, %outer ], [ %k1, %again ]
-  %seen = load atomic i64, ptr @ticket acquire, align 8
-  %now = lshr i64 %seen, 32
-  %new = icmp ne i64 %now, %last
-  br i1 %new, label %run, label %again
-again:
-  %k1 = add i64 %k, 1
-  %more = icmp ult i64 %k1, {_SPINS}
-  br i1 %more, label %spin, label %sleep
-sleep:
-  %l = call i32 @pthread_mutex_lock(ptr @mutex)
-  br label %check
-check:
-  %read = load atomic i64, ptr @ticket acquire, align 8
-  %later = lshr i64 %read, 32
-  %same = icmp eq i64 %later, %last
-  br i1 %same, label %wait, label %awake
-wait:
-  %w = call i32 @pthread_cond_wait(ptr @wake, ptr @mutex)
-  br label %check
-awake:
-  %u = call i32 @pthread_mutex_unlock(ptr @mutex)
-  br label %run
-run:
-  %region = phi i64 [ %now, %spin ], [ %later, %awake ]
-  call void @run_tasks(i64 %region)
-  br label %outer
-}}
-
-; Start n - 1 workers; false if one could not be had.
-define i1 @tk.start(i64 %n) {{
-entry:
-  %a = call i32 @pthread_mutex_init(ptr @mutex, ptr null)
-  %b = call i32 @pthread_cond_init(ptr @wake, ptr null)
-  %thread = alloca i64
-  br label %loop
-loop:
-  %i = phi i64 [ 1, %entry ], [ %i1, %made ]
-  %go = icmp ult i64 %i, %n
-  br i1 %go, label %make, label %done
-make:
-  %bad = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr null)
-  %ok = icmp eq i32 %bad, 0
-  br i1 %ok, label %made, label %failed
-made:
-  %t = load i64, ptr %thread
-  %d = call i32 @pthread_detach(i64 %t)
-  %i1 = add i64 %i, 1
-  br label %loop
-failed:
-  ret i1 false
-done:
-  %pid = call i32 @getpid()
-  store i32 %pid, ptr @pool.pid
-  ret i1 true
-}}
-
-define void @tk.parallel(ptr %task, ptr %context, i64 %n) {{
-entry:
-  %home = load i32, ptr @pool.pid
-  %pid = call i32 @getpid()
-  %here = icmp eq i32 %home, %pid
-  br i1 %here, label %ask, label %alone
-ask:
-  %got = cmpxchg ptr @pool.busy, i64 0, i64 1 acq_rel monotonic
-  %free = extractvalue {{ i64, i1 }} %got, 1
-  br i1 %free, label %share, label %alone
-share:
-  store atomic ptr %task, ptr @task monotonic, align 8
-  store atomic ptr %context, ptr @context monotonic, align 8
-  store atomic i64 %n, ptr @count monotonic, align 8
-  store atomic i64 0, ptr @finished monotonic, align 8
-  %before = load atomic i64, ptr @ticket monotonic, align 8
-  %last = lshr i64 %before, 32
-  %following = add i64 %last, 1
-  %region = and i64 %following, {_CLOSED}
-  %first = shl i64 %region, 32
-  %l = call i32 @pthread_mutex_lock(ptr @mutex)
-  store atomic i64 %first, ptr @ticket release, align 8
-  %c = call i32 @pthread_cond_broadcast(ptr @wake)
-  %u = call i32 @pthread_mutex_unlock(ptr @mutex)
-  call void @run_tasks(i64 %region)
-  br label %join
-join:
-  %k = phi i64 [ 0, %share ], [ %k1, %spin ], [ 0, %yield ]
-  %ended = load atomic i64, ptr @finished acquire, align 8
-  %all = icmp eq i64 %ended, %n
-  br i1 %all, label %finish, label %spin
-spin:
-  %k1 = add i64 %k, 1
-  %long = icmp ugt i64 %k1, {_JOIN_SPINS}
-  br i1 %long, label %yield, label %join
-yield:
-  %y = call i32 @sched_yield()
-  br label %join
-finish:
-  %closed = or i64 %first, {_CLOSED}
-  store atomic i64 %closed, ptr @ticket release, align 8
-  store atomic i64 0, ptr @pool.busy release, align 8
-  ret void
-alone:
-  %i = phi i64 [ 0, %entry ], [ 0, %ask ], [ %i1, %one ]
-  %go = icmp ult i64 %i, %n
-  br i1 %go, label %one, label %done
-one:
-  call void %task(ptr %context, i64 %i)
-  %i1 = add i64 %i, 1
-  br label %alone
-done:
-  ret void
-}}
 """
+
+
+def _load_atomic(c: FunctionWriter, name: str, order: str, kind: str = "i64") -> str:
+    return c.let(f"load atomic {kind}, ptr @{name} {order}, align 8")
+
+
+def _store_atomic(
+    c: FunctionWriter, name: str, value: object, order: str, kind: str = "i64"
+) -> None:
+    c.emit(f"store atomic {kind} {value}, ptr @{name} {order}, align 8")
+
+
+def _region_of(c: FunctionWriter, ticket: str) -> str:
+    return c.let(f"lshr i64 {ticket}, 32")
+
+
+def _exchange(c: FunctionWriter, name: str, old: object, new: object, orders: str) -> str:
+    """Whether a variable has been replaced."""
+    pair = c.let(f"cmpxchg ptr @{name}, i64 {old}, i64 {new} {orders}, align 8")
+    return c.let(f"extractvalue {{ i64, i1 }} {pair}, 1")
+
+
+def _run_tasks() -> FunctionWriter:
+    """Claim tasks of a region and run them, until none is left."""
+    c = c_function("run_tasks", "i64 %region", linkage="internal ")
+    with c.repeat() as claiming:
+        seen = _load_atomic(c, "ticket", "acquire")
+        c.leave_if(c.compare("ne", _region_of(c, seen), "%region"), claiming)
+        following = c.let(f"and i64 {seen}, {_CLOSED}")
+        count = _load_atomic(c, "count", "monotonic")
+        task, context = (_load_atomic(c, name, "monotonic", "ptr") for name in ("task", "context"))
+        c.leave_if(c.let(f"icmp uge i64 {following}, {count}"), claiming)
+        with c.when(_exchange(c, "ticket", seen, c.add(seen, 1), "acq_rel acquire")):
+            c.emit(f"call void {task}(ptr {context}, i64 {following})")
+            c.let("atomicrmw add ptr @finished, i64 1 acq_rel")
+    c.ret()
+    return c
+
+
+def _worker() -> FunctionWriter:
+    """Wait for the next region, at first without sleeping, and take part in it."""
+    c = c_function("worker", "ptr %none", "ptr", "internal ")
+
+    def region() -> str:
+        return _region_of(c, _load_atomic(c, "ticket", "acquire"))
+
+    last = c.variable(0)
+    with c.repeat():
+        spins = c.variable(0)
+        with c.repeat() as spinning:
+            c.leave_if(c.compare("ne", region(), c.get(last)), spinning)
+            c.leave_if(c.compare("sge", c.extend(spins, 1), _SPINS), spinning)
+        with c.when(c.compare("eq", region(), c.get(last))):
+            c.call("i32", "pthread_mutex_lock", ["ptr @mutex"])
+            with c.repeat() as sleeping:
+                c.leave_if(c.compare("ne", region(), c.get(last)), sleeping)
+                c.call("i32", "pthread_cond_wait", ["ptr @wake", "ptr @mutex"])
+            c.call("i32", "pthread_mutex_unlock", ["ptr @mutex"])
+        c.set(last, region())
+        c.call("void", "run_tasks", [f"i64 {c.get(last)}"])
+    c.ret("null")
+    return c
+
+
+def _start() -> FunctionWriter:
+    """Start n - 1 workers; false if one could not be had."""
+    c = c_function("tk.start", "i64 %n", "i1")
+    c.call("i32", "pthread_mutex_init", ["ptr @mutex", "ptr null"])
+    c.call("i32", "pthread_cond_init", ["ptr @wake", "ptr null"])
+    thread = c.array("i64")
+    with c.loop(1, "%n"):
+        arguments = [f"ptr {thread}", "ptr null", "ptr @worker", "ptr null"]
+        status = c.call("i32", "pthread_create", arguments)
+        c.return_if(c.let(f"icmp ne i32 {status}, 0"), "false")
+        c.call("i32", "pthread_detach", [f"i64 {c.get(thread, 'i64')}"])
+    c.store(c.call("i32", "getpid", []), "@pool.pid", kind="i32")
+    c.ret("true")
+    return c
+
+
+def _parallel() -> FunctionWriter:
+    c = c_function(NAME, "ptr %task, ptr %context, i64 %n")
+    home, pid = c.load("@pool.pid", kind="i32"), c.call("i32", "getpid", [])
+    is_here = c.let(f"icmp eq i32 {home}, {pid}")
+    with c.when(is_here), c.when(_exchange(c, "pool.busy", 0, 1, "acq_rel monotonic")):
+        for name in ("task", "context"):
+            _store_atomic(c, name, f"%{name}", "monotonic", "ptr")
+        for name, value in (("count", "%n"), ("finished", "0")):
+            _store_atomic(c, name, value, "monotonic")
+        last = _region_of(c, _load_atomic(c, "ticket", "monotonic"))
+        region = c.let(f"and i64 {c.add(last, 1)}, {_CLOSED}")
+        first = c.let(f"shl i64 {region}, 32")
+        c.call("i32", "pthread_mutex_lock", ["ptr @mutex"])
+        _store_atomic(c, "ticket", first, "release")
+        c.call("i32", "pthread_cond_broadcast", ["ptr @wake"])
+        c.call("i32", "pthread_mutex_unlock", ["ptr @mutex"])
+        c.call("void", "run_tasks", [f"i64 {region}"])
+        spins = c.variable(0)
+        with c.repeat() as joining:
+            ended = _load_atomic(c, "finished", "acquire")
+            c.leave_if(c.compare("eq", ended, "%n"), joining)
+            with c.when(c.compare("sge", c.extend(spins, 1), _JOIN_SPINS)):
+                c.set(spins, 0)
+                c.call("i32", "sched_yield", [])
+        _store_atomic(c, "ticket", c.let(f"or i64 {first}, {_CLOSED}"), "release")
+        _store_atomic(c, "pool.busy", 0, "release")
+        c.leave()
+    with c.loop(0, "%n") as i:
+        c.emit(f"call void %task(ptr %context, i64 {i})")
+    c.ret()
+    return c
 
 
 def thread_count() -> int:
@@ -259,7 +213,8 @@ def task_text(parameters: Sequence[str], extent: int, part: int) -> str:
 
 @locked_cache
 def _pool_module() -> engine.Module:
-    module = object_cache.compile_or_load(_POOL, level=engine.QUICK)
+    text = functions_text((_run_tasks(), _worker(), _start(), _parallel()), _VARIABLES)
+    module = object_cache.compile_or_load(text, level=engine.QUICK)
     c_symbols.call_c(module.address("tk.start"), "q", max(thread_count(), 2))
     return module
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import CompileError
+from tracker.jit.llvm.function_writer import FunctionWriter, functions_text
 from tracker.support.structs import record
 
 _LLVM_TYPES = {
@@ -58,41 +59,39 @@ class UfuncLoop:
     def text(self) -> str:
         """The function of numbers. It depends on its operands alone, so that equal calls are
         merged."""
-        lines, parameters, outputs = [], [], []
-        for at, letter in enumerate(self.operands + self.results):
-            lines.append(f"  %c{at} = getelementptr {_CELL}, ptr %cells, i64 {at}")
-            lines.append(f"  %a{at} = getelementptr ptr, ptr %args, i64 {at}")
-            lines.append(f"  store ptr %c{at}, ptr %a{at}")
-            for part, kind in enumerate(_LLVM_TYPES[letter]):
-                pointer = f"%p{at}.{part}"
-                lines.append(f"  {pointer} = getelementptr {kind}, ptr %c{at}, i64 {part}")
-                if at < len(self.operands):
-                    parameters.append(f"{kind} %x{at}.{part}")
-                    lines.append(f"  store {kind} %x{at}.{part}, ptr {pointer}")
-                else:
-                    outputs.append((kind, pointer))
-        count = len(self.operands + self.results)
-        shared = "ptr @borrowed.one, ptr @borrowed.steps"
-        lines.append(f"  %data = load ptr, ptr @{self.symbol}.data")
-        lines.append(f"  call void @{self.symbol}(ptr %args, {shared}, ptr %data)")
-        result = "poison"
-        for at, (kind, pointer) in enumerate(outputs):
-            lines.append(f"  %r{at} = load {kind}, ptr {pointer}")
-            lines.append(f"  %y{at} = insertvalue {self.return_type} {result}, {kind} %r{at}, {at}")
-            result = f"%y{at}"
-        head = f"define internal {self.return_type} @{self.symbol}.one({', '.join(parameters)})"
-        return "\n".join(
+        inputs, outputs = (
             [
-                f"declare void @{self.symbol}(ptr, ptr, ptr, ptr)",
-                f"@{self.symbol}.data = external global ptr",
-                f"{head} noinline nounwind willreturn memory(none) {{",
-                f"  %cells = alloca [{count} x {_CELL}], align 16",
-                f"  %args = alloca [{count} x ptr]",
-                *lines,
-                f"  ret {self.return_type} {result}",
-                "}",
+                (at, part, kind)
+                for at, letter in cells
+                for part, kind in enumerate(_LLVM_TYPES[letter])
             ]
+            for cells in (enumerate(self.operands), enumerate(self.results, len(self.operands)))
         )
+        parameters = [f"{kind} %x{at}.{part}" for at, part, kind in inputs]
+        attributes = "noinline nounwind willreturn memory(none)"
+        c = FunctionWriter(
+            f"{self.symbol}.one", parameters, result=self.return_type, attributes=attributes
+        )
+        count = len(self.operands + self.results)
+        cells, args = c.array(f"[{count} x {_CELL}]"), c.array(f"[{count} x ptr]")
+        numbers = [c.address(cells, at, _CELL) for at in range(count)]
+        for at, number in enumerate(numbers):
+            c.store(number, args, at, "ptr")
+        for at, part, kind in inputs:
+            c.store(f"%x{at}.{part}", numbers[at], part, kind)
+        pointers = [
+            args,
+            "@borrowed.one",
+            "@borrowed.steps",
+            c.load(f"@{self.symbol}.data", kind="ptr"),
+        ]
+        c.call("void", self.symbol, [f"ptr {pointer}" for pointer in pointers])
+        result = "poison"
+        for field, (at, part, kind) in enumerate(outputs):
+            x = f"{kind} {c.load(numbers[at], part, kind)}"
+            result = c.let(f"insertvalue {self.return_type} {result}, {x}, {field}")
+        c.ret(result)
+        return functions_text([c], f"@{self.symbol}.data = external global ptr")
 
 
 def find(ufunc: np.ufunc, dtypes: Sequence[np.dtype[Any]]) -> UfuncLoop:

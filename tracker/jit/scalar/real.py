@@ -268,14 +268,8 @@ class RealEmitter:
         bits = self.write(f"select i1 {positive}, {text} {turned}, {text} {inverse}")
         return ScalarValue(self.write(f"bitcast {text} {bits} to {llvm_type(dtype)}"), dtype)
 
-    def real(self, x: ScalarValue) -> ScalarValue:
-        return x
-
     def imag(self, x: ScalarValue) -> ScalarValue:
         return literal(0, x.dtype)
-
-    def conjugate(self, x: ScalarValue) -> ScalarValue:
-        return x
 
     def rounded(self, name: str, x: ScalarValue) -> ScalarValue:
         """An intrinsic that rounds; integers stay."""

@@ -118,8 +118,6 @@ class IndexEmitter:
     instruction; `name_of(v)` is the SSA name of a loop variable.
     """
 
-    zero = 0
-
     def __init__(
         self,
         ranges: dict[int, tuple[int, int]] | None = None,
@@ -151,15 +149,6 @@ class IndexEmitter:
         return self.written[key]
 
     # Formulas for View declarations
-
-    def fixed(self, position: int) -> Index:
-        return position
-
-    def affine(self, i: Index, step: int, start: int) -> Any:
-        return i * step + start
-
-    def offset(self, i: Index, by: int) -> Any:
-        return i + by
 
     def held(self, which: int, index: Sequence[Index], extent: int) -> Any:
         """The position that an operand holds, counted from the start and clipped to the axis:

@@ -131,13 +131,11 @@ class _OpProbe:
         self.is_slow = True
         return self
 
-    def call_ufunc(self, *_: Any) -> Any:
-        self.calls_math = True
-        return self
-
     def power(self, *_: Any) -> Any:
         self.calls_math = True
         return self
+
+    call_ufunc = power
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_, **__: self

@@ -99,7 +99,7 @@ def _source_index(
         if part is None:
             next(rest)
         elif isinstance(part, slice):
-            source.append(e.affine(next(rest), part.step, part.start))
+            source.append(next(rest) * part.step + part.start)
         elif is_hole(part):
             extents = arrays[hole].shape
             position = tuple(
@@ -109,7 +109,7 @@ def _source_index(
             source.append(e.held(first + hole, position, shape[len(source)]))
             hole += 1
         else:
-            source.append(e.fixed(part))
+            source.append(part)
     return tuple(source)
 
 

@@ -55,9 +55,9 @@ def _getitem_source(e: Any, at: Any, x: Type, *, index: Index) -> Any:
         if part is None:
             next(position)
         elif isinstance(part, slice):
-            source.append(e.affine(next(position), part.step, part.start))
+            source.append(next(position) * part.step + part.start)
         else:
-            source.append(e.fixed(part))
+            source.append(part)
     return 0, tuple(source), None
 
 
@@ -69,7 +69,7 @@ def _embed_source(e: Any, at: Any, g: Type, *, index: Index, shape: tuple[int, .
     axis = 0
     for part in index:
         if part is None:
-            source.append(e.zero)
+            source.append(0)
             continue
         if isinstance(part, slice):
             n = len(range(*part.indices(shape[axis])))

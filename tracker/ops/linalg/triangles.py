@@ -69,7 +69,7 @@ def _diagonal_length(m: int, n: int, k: int) -> int:
 
 def _diagonal_source(e: Any, index: Any, x: Type, *, k: int) -> Any:
     i = index[-1]
-    return 0, (*index[:-1], e.offset(i, max(-k, 0)), e.offset(i, max(k, 0))), None
+    return 0, (*index[:-1], i + max(-k, 0), i + max(k, 0)), None
 
 
 def _embed_diagonal_source(e: Any, index: Any, x: Type, *, k: int, shape: tuple[int, int]) -> Any:

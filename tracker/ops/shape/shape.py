@@ -269,7 +269,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
 
 def _broadcast_source(e: Any, index: Any, x: Type, *, shape: tuple[int, ...]) -> Any:
     lead = len(shape) - x.ndim
-    return 0, tuple(e.zero if n == 1 else index[lead + i] for i, n in enumerate(x.shape)), None
+    return 0, tuple(0 if n == 1 else index[lead + i] for i, n in enumerate(x.shape)), None
 
 
 broadcast_to = declare(

@@ -51,14 +51,11 @@ def _windows(x: Any, *, kernel: Ints, stride: Ints, dilation: Ints) -> Any:
     )
 
 
-def _source_position(
-    e: Any, index: Any, count: int, stride: Ints, dilation: Ints
-) -> tuple[Any, ...]:
+def _source_position(index: Any, count: int, stride: Ints, dilation: Ints) -> tuple[Any, ...]:
     """The position in the array of a window's entry."""
     lead = len(index) - 2 * count
     along = [
-        e.affine(index[lead + i], dilation[i], 0) + e.affine(index[lead + count + i], stride[i], 0)
-        for i in range(count)
+        index[lead + i] * dilation[i] + index[lead + count + i] * stride[i] for i in range(count)
     ]
     return (*index[:lead], *along)
 
@@ -76,7 +73,7 @@ windows: Op = declare(
     lower=View(
         lambda e, index, x, *, kernel, stride, dilation: (
             0,
-            _source_position(e, index, len(kernel), stride, dilation),
+            _source_position(index, len(kernel), stride, dilation),
             None,
         ),
         order="V",
@@ -117,7 +114,7 @@ overlaps: Op = declare(
     lower=Scatter(
         lambda g, **_: g.shape,
         lambda e, index, g, *, extents, stride, dilation: _source_position(
-            e, index, len(extents), stride, dilation
+            index, len(extents), stride, dilation
         ),
         base=None,
         value=0,
