@@ -23,6 +23,7 @@ from tracker.scipy.interpolate.piecewise import PPoly
 from tracker.scipy.interpolate.point_value import is_one_op, value_at
 
 TCK = tuple[Any, Any, int]
+_OUTSIDE = {"extrapolate": 0, "zeros": 1, "raise": 2, "const": 3}  # values of ext=
 _GIVE_KNOTS = "Use s=0, or give the knots: splrep(x, y, w, t=...), LSQUnivariateSpline(x, y, t, w)"
 
 
@@ -153,9 +154,8 @@ class UnivariateSpline(DropIn):
         self._set(_padded(spline), ext, 0.0)
 
     def _set(self, tck: TCK, ext: Any, residual: Any = None) -> None:
-        names = {"extrapolate": 0, "zeros": 1, "raise": 2, "const": 3}
         self._eval_args, self._residual = tck, residual
-        self.ext = names.get(ext, ext)
+        self.ext = _OUTSIDE.get(ext, ext)
 
     @classmethod
     def _from_tck(cls, tck: TCK, ext: Any = 0) -> UnivariateSpline:
@@ -164,8 +164,7 @@ class UnivariateSpline(DropIn):
         return made
 
     def __call__(self, x: Any, nu: int = 0, ext: Any = None) -> Any:
-        names = {"extrapolate": 0, "zeros": 1, "raise": 2, "const": 3}
-        ext = self.ext if ext is None else names.get(ext, ext)
+        ext = self.ext if ext is None else _OUTSIDE.get(ext, ext)
         t, c, k = self._eval_args
         if ext != 3 and is_one_op(c, t):
             theirs = scipy.interpolate.UnivariateSpline._from_tck(self._eval_args, ext)
