@@ -131,9 +131,12 @@ def _scipy_drop_in(x: Any, home: str) -> Any:
     if not isinstance(x, (*_NAMED, np.ufunc)):
         return _drop_in_of_object(x, module)
     owner = getattr(x, "__self__", None)
-    if owner is None or isinstance(owner, (type, types.ModuleType)):
+    if owner is None:  # a function of a class is named by that
+        owner = vars(sys.modules[module]).get(getattr(x, "__qualname__", "").rpartition(".")[0])
+    if owner is None or isinstance(owner, types.ModuleType):
         return _named_drop_in(x, module)
-    drop_in = _drop_in_of_object(owner, module)
+    is_class = isinstance(owner, type)
+    drop_in = _named_drop_in(owner, module) if is_class else _drop_in_of_object(owner, module)
     return x if drop_in is owner else getattr(drop_in, x.__name__)
 
 
@@ -147,7 +150,7 @@ def _drop_in_of_object(x: Any, module: str) -> Any:
     if named is not x:
         return named
     importlib.import_module(f"tracker.{module}")
-    return importlib.import_module("tracker.scipy._bridge.existing_objects").object_drop_in(x)
+    return importlib.import_module("tracker.scipy._bridge.fallback").object_drop_in(x)
 
 
 def _frozen_distribution(x: Any) -> str | None:

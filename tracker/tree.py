@@ -369,7 +369,11 @@ def unflatten(structure: Structure, leaves: Iterable[Any], template: Any = None)
     >>> unflatten(flatten({"w": (1.0, 2.0)})[1], [3.0, 4.0])
     {'w': (3.0, 4.0)}
     """
-    return _unflatten_from(structure, iter(leaves), template)
+    given = list(leaves)
+    if len(given) != structure.count:
+        text = f"the structure {structure!r} has {structure.count} leaves; {len(given)} were given"
+        raise ValueError(message(text, "Give as many leaves as tree.flatten has returned"))
+    return _unflatten_from(structure, iter(given), template)
 
 
 def _unflatten_from(structure: Structure, leaves: Iterator[Any], template: Any) -> Any:

@@ -180,6 +180,14 @@ def test_map():
             tree.map(lambda a, b: a, {"a": 1, "b": 2}, other)
 
 
+@pytest.mark.parametrize("given", [[], [1.0], iter([1.0]), [1.0, 2.0, 3.0]])
+def test_unflatten_needs_as_many_leaves_as_the_structure_has(given):
+    structure = tree.flatten({"w": (1.0, 2.0)})[1]
+    text = r"dict\(w=tuple\(\*, \*\)\) has 2 leaves; [013] were given\. Give as many .*\(at .*\.py:"
+    with pytest.raises(ValueError, match=text):
+        tree.unflatten(structure, given)
+
+
 def test_ravel():
     model = {"a": np.ones((2, 2), np.float32), "b": (1.0, None, "s"), "c": 2, "z": V}
     vector, restore = tree.ravel(model)

@@ -224,7 +224,5 @@ def test_integrals_over_three_variables():
     )
     with pytest.raises(UnsupportedError, match="nquad with full_output="):
         gradient(lambda k: m.nquad(lambda x: k * x, [(0, 1)], full_output=True)[0], 1.0)
-    with pytest.raises(UnsupportedError, match=r"solve_bvp has no derivative .* shooting"):
-        m.solve_bvp(None, None, param(START), START)
     with pytest.raises(ValueError, match="strictly increasing"):
         m.cumulative_simpson(param(ROWS), x=-AT)

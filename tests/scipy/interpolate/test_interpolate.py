@@ -56,6 +56,142 @@ CASES = {
         + m.interpn(GRID, v, [[9.0, 0.3]], bounds_error=False, fill_value=None)
         + m.interpn(GRID, v, [[9.0, 0.3]], bounds_error=False, fill_value=2.5)),
 }  # fmt: skip
+# Methods and attributes of the objects, and splines fitted by least squares.
+KNOTS = np.concatenate([np.full(4, -0.1), [1.8], np.full(4, 4.7)])
+BLOCK = np.cos(np.arange(12.0)).reshape(2, 3, 2)
+ZERO = np.zeros(1)  # makes double precision of single
+W = np.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0, 2.0])
+CLOSED = np.concatenate([Y[:-1], Y[:1]])
+WAYS = {
+    "CubicSpline": lambda m, x, y: m.CubicSpline(x, y),
+    "PchipInterpolator": lambda m, x, y: m.PchipInterpolator(x, y),
+    "Akima1DInterpolator": lambda m, x, y: m.Akima1DInterpolator(x, y),
+    "CubicHermiteSpline": lambda m, x, y: m.CubicHermiteSpline(x, y, y**2),
+    "PPoly": lambda m, x, y: m.PPoly(np.stack([y[1:], y[:-1] * 2]), x),
+}
+USES = {
+    "c": lambda s, at: s.c * s.x[1:],
+    "antiderivative": lambda s, at: s.antiderivative()(at),
+    "third antiderivative": lambda s, at: s.antiderivative(3)(at) + s.derivative(-2)(at),
+    "derivative": lambda s, at: s.derivative()(at) * s.derivative(5)(at * 0.9),
+    "integral": lambda s, at: s.integrate(at[0, 0], at[1, 2], extrapolate=True),
+    "integral back": lambda s, at: s.derivative().integrate(at[1, 1], at[0, 2]),
+}
+for _way, _make in WAYS.items():
+    for _use, _call in USES.items():
+        CASES[f"{_way}, {_use}"] = (
+            lambda m, x, y, at, *, make=_make, call=_call: call(make(m, x, y), at),
+            X,
+            Y,
+            AT,
+        )
+    if _way != "PPoly":
+        CASES[f"{_way}, roots"] = (
+            lambda m, x, y, v, *, make=_make: (
+                make(m, x, y).solve(v, extrapolate=False) * make(m, x, y).roots(False, False)[0]
+            ),
+            X,
+            Y,
+            0.1,
+        )
+CASES |= {
+    "integral of a period": (
+        lambda m, y, a: m.CubicSpline(
+            X, np.concatenate([y[:-1], y[:1]]), bc_type="periodic"
+        ).integrate(a, 3 * a),
+        Y,
+        4.1,
+    ),
+    "integral back over periods": lambda m, y=Y, a=9.7: m.PchipInterpolator(X, y).integrate(
+        a, -8.1, "periodic"
+    ),
+    "integral beyond the nodes": lambda m, y=Y: m.Akima1DInterpolator(X, y).integrate(
+        -1.0, 2.0, True
+    ),
+    "integral of columns": lambda m, y=TABLE.T: m.CubicSpline(X, y, axis=1).integrate(0.1, 2.2),
+    "polynomials of an axis": lambda m, c=BLOCK: (
+        m.PPoly(c, X[:3], axis=1)(AT) + m.PPoly(c, X[:3], axis=1).antiderivative()(AT)
+    ),
+    "polynomials between": lambda m, c=BLOCK[..., 0]: m.PPoly(c, X[:4], extrapolate="periodic")(
+        AT * 3 - 4
+    ),
+    "polynomials of a B-spline": lambda m, y=Y, at=AT: (
+        m.PPoly.from_spline(m.make_interp_spline(X, y))(at)
+        * m.PPoly.from_spline(m.splrep(X, y), extrapolate=True)(at)
+    ),
+    "of coefficients": lambda m, c=BLOCK[..., 0], x=X[:4]: (
+        m.PPoly.construct_fast(c + ZERO, x + ZERO)(AT)
+        + m.CubicSpline.construct_fast(c + ZERO, x + ZERO, False).derivative()(1)
+    ),
+    "BSpline, antiderivative": lambda m, c=WAVE, at=AT: m.BSpline(
+        np.arange(11.0) - 3, c, 3
+    ).antiderivative(2)(at),
+    "BSpline, integral": lambda m, t=np.arange(11.0) - 3, c=WAVE, a=1.2: (  # noqa: B008
+        m.BSpline(t, c, 3).integrate(a, 3.3) + m.BSpline(t, c, 3).integrate(9.0, a)
+    ),
+    "BSpline, integral inside": lambda m, c=WAVE, a=1.2: m.BSpline(
+        np.arange(11.0) - 3, c, 3, extrapolate=False
+    ).integrate(a, 30.0),
+    "BSpline, integral of periods": lambda m, c=WAVE, a=1.2: m.BSpline(
+        np.arange(11.0) - 3, c, 3, extrapolate="periodic"
+    ).integrate(a, 13.3),
+    "BSpline, integral of columns": lambda m, y=TABLE.T: m.make_interp_spline(
+        X, y, axis=1
+    ).integrate(0.1, 2.2),
+    "BSpline, coefficients": lambda m, x=X, y=TABLE: (
+        m.make_interp_spline(x, y).derivative().c,
+        m.make_interp_spline(x, y, 2).tck[0],
+    ),
+    "BSpline, high derivative": lambda m, c=WAVE: m.BSpline(np.arange(11.0) - 3, c, 3)(AT, 4),
+    "BSpline without its axis": lambda m, c=WAVE, at=AT: m.BSpline.construct_fast(
+        np.arange(11.0) - 3, c + ZERO, 3, False
+    )(at * 0.8),
+    "least squares": lambda m, x=X, y=Y, w=W, at=AT: m.make_lsq_spline(x, y, KNOTS, w=w)(at),
+    "least squares of columns": lambda m, y=TABLE.T: m.make_lsq_spline(
+        X, y, KNOTS[2:-2], 1, axis=1
+    )(AT),
+    "splrep on knots": lambda m, x=X, y=Y, w=W, t=KNOTS[4:5]: m.splrep(x, y, w, t=t)[1],
+    "splrep on knots, task": lambda m, y=Y, at=AT: m.splev(
+        at, m.splrep(X, y, xb=-0.5, xe=5.0, task=-1, t=[2.2], k=2)
+    ),
+    "splrep with weights": lambda m, y=Y, w=W, at=AT: m.splev(at, m.splrep(X, y, w, s=0)),
+    "splint": lambda m, y=Y, b=3.1: m.splint(-1.0, b, m.splrep(X, y)),
+    "splder": lambda m, y=Y: m.splev(AT, m.splder(m.splantider(m.splrep(X, y), 2))),
+    "of a BSpline": lambda m, y=Y, at=AT: (
+        m.splder(m.make_interp_spline(X, y), 2)(at)
+        + m.splantider(m.make_interp_spline(X, y))(at)
+        + m.splev(at, m.make_interp_spline(X, y), 1) * m.splint(0, 1, m.make_interp_spline(X, y))
+    ),
+    "spalde": lambda m, y=Y, at=1.3: m.spalde(at, m.splrep(X, y)),
+    "spalde of points": lambda m, y=Y, at=AT[0]: m.spalde(at, m.splrep(X, y))[1],
+    "sproot": lambda m, x=X, y=Y: m.sproot(m.splrep(x, y)),
+    "UnivariateSpline": lambda m, x=X, y=Y, at=AT: m.UnivariateSpline(x, y, s=0)(at) ** 2,
+    "UnivariateSpline, derivatives": lambda m, y=Y, at=1.3: (
+        m.UnivariateSpline(X, y, s=0, k=4).derivatives(at),
+        m.UnivariateSpline(X, y, s=0).derivative(2)(at),
+        m.UnivariateSpline(X, y, s=0).antiderivative()(at),
+    ),
+    "UnivariateSpline, integral": lambda m, y=Y, a=0.3: m.UnivariateSpline(X, y, s=0).integral(
+        a, 9.0
+    ),
+    "UnivariateSpline, roots": lambda m, y=Y: m.UnivariateSpline(X, y, s=0).roots(),
+    "UnivariateSpline, constant outside": lambda m, y=Y: (
+        m.UnivariateSpline(X, y, s=0, ext="const")(AT * 2),
+        m.UnivariateSpline(X, y, s=0, ext=3).derivative()(AT * 2),
+    ),
+    "InterpolatedUnivariateSpline, options": lambda m, y=Y: m.InterpolatedUnivariateSpline(
+        X, y, W, [-1.0, 5.0], 2, "zeros"
+    )(AT * 2 - 1),
+    "LSQUnivariateSpline": lambda m, x=X, y=Y, t=KNOTS[4:5], w=W, at=AT: (
+        m.LSQUnivariateSpline(x, y, t, w)(at),
+        m.LSQUnivariateSpline(x, y, t, w).get_residual(),
+    ),
+    "knots and coefficients": lambda m, x=X, y=Y: (
+        m.LSQUnivariateSpline(x, y, [2.0]).get_knots(),
+        m.InterpolatedUnivariateSpline(x, y).get_coeffs(),
+    ),
+    "interp1d, its numbers": lambda m, x=X, y=TABLE.T: m.interp1d(x, y).y * m.interp1d(x, y).x,
+}
 for _k in range(6):
     CASES[f"make_interp_spline of degree {_k}"] = lambda m, x=X, y=TABLE, *, k=_k: (
         m.make_interp_spline(x, y, k)(AT)
@@ -140,7 +276,10 @@ def test_plain_numbers_are_scipys():
     np.testing.assert_array_equal(spline(AT), want(AT))
     assert spline.integrate(0.0, 2.0) == want.integrate(0.0, 2.0)
     cubic = interpolate.RegularGridInterpolator((X, X), np.outer(Y, Y), "cubic")
-    assert type(cubic) is scipy.interpolate.RegularGridInterpolator
+    assert isinstance(cubic, scipy.interpolate.RegularGridInterpolator)
+    assert cubic([[0.1, 0.2]]) == scipy.interpolate.RegularGridInterpolator(
+        (X, X), np.outer(Y, Y), "cubic"
+    )([[0.1, 0.2]])
     assert interpolate.interp1d(X, Y, kind="nearest")(0.1) == Y[0]
     assert interpolate.make_interp_spline(X, Y, k=2)(X[1]) == pytest.approx(Y[1])
 
@@ -153,14 +292,44 @@ test_refused = refused(
             "k=2 and bc_type='natural' has no deri": lambda: m.make_interp_spline(
                 X, P, 2, **NATURAL
             ),
-            "splrep that smooths": lambda: m.splrep(X, P, s=1.0),
-            "more than x, y and k": lambda: m.InterpolatedUnivariateSpline(X, P, ext=1),
+            "splrep that smooths .* give the knots": lambda: m.splrep(X, P, s=1.0),
+            "splrep that smooths has": lambda: m.splrep(X, P, w=Y + 2),
+            "splrep with per=": lambda: m.splrep(X, P, per=True),
+            "UnivariateSpline that smooths .* LSQUnivariateSpline": lambda: m.UnivariateSpline(
+                X, P
+            ),
+            "set_smoothing_factor has .* give the knots": lambda: m.UnivariateSpline(
+                X, P, s=0
+            ).set_smoothing_factor(0.1),
+            "splint with full_output=": lambda: m.splint(0, 1, m.splrep(X, P), full_output=True),
+            "several polynomials .* one by one": lambda: m.CubicSpline(X, param(TABLE)).roots(),
+            "polynomials jump .* discontinuity=False": lambda: m.PPoly(
+                param([[-1.0, 1.0]]), [0.0, 1.0, 2.0]
+            ).roots(),
+            "equals y in a whole interval": lambda: m.PPoly(
+                param([[0.0, 1.0]]), [0.0, 1.0, 2.0]
+            ).roots(),
+            "singular Jacobian": lambda: m.PPoly(param([[1.0], [0.0], [0.0]]), [-1.0, 1.0]).solve(
+                param(0.0)
+            ),
+            "decreasing x .* in reverse": lambda: m.PPoly(param([[1.0]]), [1.0, 0.0]),
             "method='cubic'": lambda: m.RegularGridInterpolator((X,), P, "cubic"),
         },
         ValueError: {
             "out of bounds in dimension 0": lambda: m.RegularGridInterpolator((X,), P)([[9.0]]),
             "There are": lambda: m.RegularGridInterpolator((X[1:],), P),
             "have dimension 2": lambda: m.RegularGridInterpolator((X,), P)([[1.0, 2.0]]),
+            "number of coefficients != len": lambda: m.PPoly(param([[1.0]]), [0.0, 1.0, 2.0]),
+            "cannot be negative": lambda: m.CubicSpline(X, P)(1.0, -1),
+            "at least 2-dim": lambda: m.PPoly(P, [0.0, 1.0]),
+            "must be <= order of spline": lambda: m.splder(m.splrep(X, P), 4),
+            "not differentiable 1 times": lambda: m.BSpline(
+                [0.0, 0.0, 1.0, 1.0, 2.0, 2.0], param(Y[:4]), 1
+            ).derivative(),
+            "only for cubic": lambda: m.sproot(m.splrep(X, P, k=2)),
+            "Shapes of x": lambda: m.make_lsq_spline(X, P[:3], KNOTS),
+            "Out of bounds": lambda: m.make_lsq_spline(X + 1, P, KNOTS),
+            "Schoenberg": lambda: m.LSQUnivariateSpline(X, P, [9.0]),
             "not in the domain": lambda: m.splev([9.0], m.splrep(X, P, s=0), ext=2),
             "above the interpolation range": lambda: m.interp1d(X, P)(9.0),
             r"must be identical .* when bc_type='periodic'": lambda: m.CubicSpline(
@@ -169,6 +338,7 @@ test_refused = refused(
         },
         TypeError: {"integer": lambda: m.CubicSpline(X, P)(1.0, [0, 1])},
         NotImplementedError: {
+            "non-cubic": lambda: m.InterpolatedUnivariateSpline(X, P, k=2).roots(),
             "unsupported": lambda: m.Akima1DInterpolator(X, P, method="x"),
             "quartic is unsupported": lambda: m.interp1d(X, P, kind="quartic"),
         },

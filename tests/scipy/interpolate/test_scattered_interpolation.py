@@ -24,6 +24,10 @@ CASES = {
         * m.RectBivariateSpline(X, Y, z)(at, at, dx=1, grid=False)),
     "RectBivariateSpline of nodes": lambda m, x=X: m.RectBivariateSpline(x, Y, Z)(
         [0.3, 5.0], [-3.0, 0.1]),
+    "RectBivariateSpline, integral": lambda m, x=X, z=Z, a=0.3: m.RectBivariateSpline(
+        x, Y, z).integral(a, 1.3, -0.4, 7.0),
+    "RectBivariateSpline, coefficients": lambda m, x=X, z=Z: (
+        m.RectBivariateSpline(x, Y, z).get_coeffs(), m.RectBivariateSpline(x, Y, z).get_knots()[0]),
     "griddata": lambda m, v=VALUES, at=AT: (
         m.griddata(POINTS, v, at) * m.LinearNDInterpolator(POINTS, v)(at[:, 0], at[:, 1]),
         m.griddata((POINTS[:, 0], POINTS[:, 1]), v, (at[:, 0], 0.4), fill_value=2.0)),
@@ -54,10 +58,13 @@ test_refused = refused(
             "griddata in its points": lambda: m.griddata(P, VALUES, AT),
             "method='cubic'": lambda: m.griddata(POINTS, V, AT, "cubic"),
             "of one dimension": lambda: m.griddata(X, TX, AT[:, 0]),
-            "Linear.* rescale=": lambda: m.LinearNDInterpolator(POINTS, VALUES, rescale=True),
-            "Nearest.* rescale=": lambda: m.NearestNDInterpolator(POINTS, VALUES, rescale=True),
+            "Linear.* rescale=": lambda: m.LinearNDInterpolator(POINTS, V, rescale=True),
+            "Nearest.* rescale=": lambda: m.NearestNDInterpolator(POINTS, V, rescale=True),
             "neighbors=": lambda: m.RBFInterpolator(P, VALUES, neighbors=3),
-            "smooths": lambda: m.RectBivariateSpline(X, Y, Z, s=1.0),
+            r"partial_derivative has .* dx=1": lambda: m.RectBivariateSpline(
+                TX, Y, Z
+            ).partial_derivative(1, 0),
+            "smooths": lambda: m.RectBivariateSpline(TX, Y, Z, s=1.0),
         },
         ValueError: {
             "2-dimensional": lambda: m.RBFInterpolator(TX, X),
@@ -65,7 +72,7 @@ test_refused = refused(
             "must be one of": lambda: m.RBFInterpolator(P, VALUES, kernel="x"),
             "`epsilon` must be": lambda: m.RBFInterpolator(P, VALUES, kernel="gaussian"),
             "must have the shape": lambda: m.RBFInterpolator(P, VALUES)(X),
-            "x and y have": lambda: m.RectBivariateSpline(X, Y, Z.T),
+            "x and y have": lambda: m.RectBivariateSpline(TX, Y, Z.T),
         },
     }
 )

@@ -382,7 +382,7 @@ def run_trace(
         leaves[number][...] = value
     if trace.state_writes:
         apply_state_writes(trace.state_writes, results[trace.structure.count :], container)
-    return tree.unflatten(trace.structure, results)
+    return tree.unflatten(trace.structure, results[: trace.structure.count])
 
 
 def aliases_holder(call: Signature, given: Sequence[Any]) -> bool:

@@ -456,7 +456,9 @@ def apply_state_writes(
     """Write values, the leaves of the writes' structures."""
     found = iter(values)
     made = [
-        None if update.structure is None else tree.unflatten(update.structure, found)
+        None
+        if (structure := update.structure) is None
+        else tree.unflatten(structure, itertools.islice(found, structure.count))
         for update in state_writes
     ]
     targets: list[Any] = [

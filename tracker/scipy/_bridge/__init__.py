@@ -2,11 +2,11 @@
 
     dropin      a reimplementation in NumPy, which plain arguments bypass
     rebound     SciPy's own Python code with other globals: NumPy's names are `tracker.numpy`'s
-    fallback    SciPy's own function, for names that have no reimplementation; it refuses tracked
+    classes     classes that stand for SciPy's; attributes that they lack are SciPy's or refused
+    fallback    SciPy's own function or object, for what has no reimplementation; it refuses tracked
                 values, or is given their plain numbers where results have no derivative
     callback    SciPy's own function, called back out of compiled code
     implicit    a solver's result, differentiated by the implicit function theorem
-    instances   objects of SciPy's classes that plain code has made
     linear_map  a linear map that SciPy computes, as one op with its adjoint
     checks      SciPy's checks of values, and its errors
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.scipy._bridge.checks import are_finite, scipy_raises_unless
-from tracker.scipy._bridge.fallback import is_tracked
+from tracker.scipy._bridge.fallback import drop_in_of_result, is_tracked
 from tracker.support.pickling import at_home
 
 _WITHOUT_EFFECT = (
@@ -46,7 +46,7 @@ def drop_in(module: ModuleType, name: str | None = None) -> Callable[[Function],
         def call(*args: Any, **kwargs: Any) -> Any:
             if is_tracked(*args, *kwargs.values()):
                 return run(*args, **kwargs)
-            return theirs(*args, **kwargs)
+            return drop_in_of_result(theirs(*args, **kwargs))
 
         at_home(call, f"tracker.{module.__name__}", function.__name__)
         DROP_INS.setdefault(module, {})[function.__name__] = call

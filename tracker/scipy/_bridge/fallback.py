@@ -1,14 +1,20 @@
-"""Names of SciPy's modules that have no replacement: `scipy_fallback` makes a module's
-`__getattr__`; type checkers read SciPy's stubs instead.
+"""What is SciPy's own: names without a replacement, and objects that plain code has made.
 
-SciPy's functions refuse tracked values by name. Functions whose results have no derivative
-(positions, labels, ranks) are given the plain numbers (`callback.py`). Classes are SciPy's own.
+`scipy_fallback` makes a module's `__getattr__`; type checkers read SciPy's stubs instead. SciPy's
+functions refuse tracked values by name. Functions whose results have no derivative (positions,
+labels, ranks) are given the plain numbers (`callback.py`). Classes are SciPy's own, or `classes.py`
+has others.
+
+`made_by_scipy` registers, for one of SciPy's classes, what makes an object of ours of one of
+SciPy's: of splines, trees, factors. That is done for each call with tracked arguments, so that a
+change of SciPy's object counts; calls without go to SciPy's object.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Collection, Mapping
 from types import ModuleType
 from typing import Any
@@ -64,18 +70,31 @@ def refuse_tracked(theirs: Callable[..., Any], title: str, hint: str) -> Callabl
 
     @functools.wraps(theirs)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if is_tracked(*args, *kwargs.values()):
-            args = tuple(to_plain(x, title, hint) for x in args)
-            kwargs = {name: to_plain(x, title, hint) for name, x in kwargs.items()}
-        try:
-            return theirs(*args, **kwargs)
-        except Exception as error:
-            if (cause := _conversion_error(error)) is None:
-                raise
-            raise no_derivative_rule(title, hint) from cause
+        return call_with_plain(theirs, title, hint, args, kwargs)
 
     call.refuses_tracked = True  # type: ignore[attr-defined]
     return call
+
+
+def call_with_plain(
+    theirs: Callable[..., Any], title: str, hint: str, args: Any, kwargs: dict[str, Any]
+) -> Any:
+    """The result of SciPy's function; an error for tracked arguments."""
+    if is_tracked(*args, *kwargs.values()):
+        args = tuple(to_plain(x, title, hint) for x in args)
+        kwargs = {name: to_plain(x, title, hint) for name, x in kwargs.items()}
+    try:
+        return drop_in_of_result(theirs(*args, **kwargs))
+    except Exception as error:
+        if (cause := _conversion_error(error)) is None:
+            raise
+        raise no_derivative_rule(title, hint) from cause
+
+
+def public_name(cls: type) -> str:
+    """The name of a class of SciPy's, with that of the public module."""
+    home = [part for part in cls.__module__.split(".") if not part.startswith("_")]
+    return ".".join((*home, cls.__name__))
 
 
 def _conversion_error(error: BaseException | None) -> ConversionError | None:
@@ -93,6 +112,8 @@ def to_plain(x: Any, title: str, hint: str = USE_DATA_HINT) -> Any:
         return type(x)(to_plain(part, title, hint) for part in x)
     if is_tracked_sparse(x):
         raise no_derivative_rule(title, _PLAIN_SPARSE_HINT if hint is USE_DATA_HINT else hint)
+    if getattr(type(x), "_holds_tracked", False):
+        raise no_derivative_rule(title, hint)
     if not isinstance(x, Tracked):
         return x
     try:
@@ -106,10 +127,10 @@ def no_derivative_rule(title: str, hint: str = USE_DATA_HINT) -> UnsupportedErro
 
 
 def is_tracked(*xs: Any) -> bool:
-    """Whether an argument is tracked, or is a list or tuple that contains a tracked value."""
+    """Whether an argument is tracked, holds tracked values, or is a list or tuple of such."""
     return any(
         isinstance(x, Tracked)
-        or is_tracked_sparse(x)
+        or getattr(type(x), "_holds_tracked", False)
         or (isinstance(x, (list, tuple)) and is_tracked(*x))
         for x in xs
     )
@@ -128,3 +149,97 @@ def as_array(x: Any) -> Any:
     if isinstance(x, (list, tuple)) and is_tracked(*x):
         return np.stack([as_array(part) for part in x])
     return np.asarray(x)
+
+
+# Objects of SciPy's -------------------------------------------------------------------------------
+
+Maker = Callable[[Any], Any]
+MAKERS: dict[type, tuple[Maker, bool]] = {}  # and whether its objects stand for SciPy's
+
+
+def made_by_scipy(cls: type, *, replaces: bool = False) -> Callable[[Maker], Maker]:
+    """Decorator: what makes an object of ours of one of SciPy's class. `replaces` says that it may
+    do so once, because SciPy's object does not change."""
+
+    def register(make: Maker) -> Maker:
+        MAKERS[cls] = make, replaces
+        return make
+
+    return register
+
+
+def object_drop_in(x: Any) -> Any:
+    """The drop-in for an object of SciPy's; the object itself if there is none."""
+    for cls in type(x).__mro__:
+        if cls in MAKERS:
+            make, replaces = MAKERS[cls]
+            return make(x) if replaces else ScipyObject(_reference(x), make)
+    return x
+
+
+def _reference(x: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(x)
+    except TypeError:  # a class of C's without weak references
+        return lambda: x
+
+
+class ScipyObject:
+    """An object of SciPy's that takes tracked arguments, too.
+
+    _theirs  gives SciPy's object, which its owner keeps alive
+    _make    makes an object of ours of it
+    """
+
+    __slots__ = ("__weakref__", "_make", "_theirs")
+
+    def __init__(self, theirs: Callable[[], Any], make: Maker) -> None:
+        object.__setattr__(self, "_theirs", theirs)
+        object.__setattr__(self, "_make", make)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return type(self._theirs())  # for `isinstance`
+
+    def __getattr__(self, name: str) -> Any:
+        theirs = self._theirs()
+        found = getattr(theirs, name)
+        return found if name.startswith("_") or not callable(found) else self._method(name, theirs)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._theirs(), name, value)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._method("__call__", self._theirs())(*args, **kwargs)
+
+    def __reduce__(self) -> Any:
+        return _kept, (self._theirs(), self._make)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._method("__mul__", self._theirs())(other)
+
+    def __matmul__(self, other: Any) -> Any:
+        return self._method("__matmul__", self._theirs())(other)
+
+    def _method(self, name: str, theirs: Any) -> Callable[..., Any]:
+        return functools.partial(_call_method, self._make, theirs, name)
+
+
+def _call_method(make: Maker, theirs: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
+    if is_tracked(*args, *kwargs.values()):
+        ours = getattr(make(theirs), name, None)
+        if ours is not None:
+            return ours(*args, **kwargs)
+    title = f"{public_name(type(theirs))}.{name}"
+    return call_with_plain(getattr(theirs, name), title, USE_DATA_HINT, args, kwargs)
+
+
+def _kept(theirs: Any, make: Maker) -> ScipyObject:
+    """What stands for an object of SciPy's that nothing else keeps alive."""
+    return ScipyObject(lambda: theirs, make)
+
+
+def drop_in_of_result(y: Any) -> Any:
+    """The drop-in for an object that SciPy has just made, which it keeps alive."""
+    found = object_drop_in(y)
+    return _kept(y, found._make) if type(found) is ScipyObject else found

@@ -6,6 +6,7 @@ Rules for samples are here, in NumPy, or SciPy's own code where that is as fast.
 (`accepted_steps.py`) are differentiated (`step_adjoint.py`) by their tableaus (`tableau.py`) and
 the pullback of the right side (`right_side.py`), and so are events (`events.py`). In compiled code
 explicit methods (`compiled_steps.py`) and Radau (`compiled_radau.py`) are loops of native code.
+`boundary_value.py` solves boundary value problems.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import scipy.integrate
 from tracker.scipy._bridge.dropin import DROP_INS, drop_in
 from tracker.scipy._bridge.fallback import as_array, scipy_fallback
 from tracker.scipy._bridge.scipy_source import Rebinding
+from tracker.scipy.integrate.boundary_value import solve_bvp as solve_bvp
 from tracker.scipy.integrate.initial_value import odeint as odeint
 from tracker.scipy.integrate.initial_value import solve_ivp as solve_ivp
 from tracker.scipy.integrate.nquad import dblquad as dblquad
@@ -32,7 +34,6 @@ else:
     __getattr__, __dir__ = scipy_fallback(
         scipy.integrate,
         hints={
-            "solve_bvp": "Solve by shooting: solve_ivp within tracker.scipy.optimize.root",
             "quad_vec": "Integrate each entry by quad, or all at once by fixed_quad",
         },
     )

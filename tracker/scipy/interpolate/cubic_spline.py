@@ -11,7 +11,7 @@ import scipy.interpolate
 from tracker.scipy import linalg
 from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.scipy_source import Rebinding
-from tracker.scipy.interpolate.cubic_hermite import PiecewiseCubic
+from tracker.scipy.interpolate.cubic_hermite import CubicHermiteSpline
 from tracker.scipy.linalg.factorizations import solve_banded
 
 
@@ -35,21 +35,21 @@ for _name in ("__init__", "_validate_bc"):
         setattr(_SplineSystem, _name, _REBINDING.function(_method, _SplineSystem))
 
 
-class CubicSpline(PiecewiseCubic):
-    """The cubic spline through the points, twice continuously differentiable.
+class CubicSpline(CubicHermiteSpline):
+    """The cubic spline through the points, twice continuously differentiable."""
 
-    As SciPy's: `spline(points, nu=0)` evaluates its nu-th derivative (up to the third).
-    """
-
-    _scipy_class = scipy.interpolate.CubicSpline
+    _theirs = scipy.interpolate.CubicSpline
 
     def __init__(
         self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None
     ) -> None:
-        usual = "periodic" if isinstance(bc_type, str) and bc_type == "periodic" else True
-        super().__init__(x, y, axis, usual if extrapolate is None else extrapolate)
-        if usual == "periodic":
-            ends = self.y[0], self.y[-1]
-            fine = np.allclose(*ends, rtol=1e-15, atol=1e-15)
-            scipy_raises_unless(fine, self._scipy_class, x, y, axis, bc_type)
-        self.slopes = _SplineSystem(self.x * 1.0, self.y * 1.0, 0, bc_type).slopes
+        is_periodic = isinstance(bc_type, str) and bc_type == "periodic"
+
+        def slopes(x: Any, y: Any) -> Any:
+            if is_periodic:
+                fine = np.allclose(y[0], y[-1], rtol=1e-15, atol=1e-15)
+                scipy_raises_unless(fine, self._theirs, x, y, 0, bc_type)
+            return _SplineSystem(x, y, 0, bc_type).slopes
+
+        usual = "periodic" if is_periodic else True
+        self._interpolate(x, y, slopes, axis, usual if extrapolate is None else extrapolate)

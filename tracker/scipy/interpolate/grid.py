@@ -9,20 +9,16 @@ import numpy as np
 import scipy.interpolate
 
 from tracker.scipy._bridge.checks import is_increasing, scipy_raises_unless
-from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
-from tracker.scipy.interpolate.cubic_hermite import interval_index
+from tracker.scipy._bridge.classes import DropIn, with_state
+from tracker.scipy._bridge.fallback import as_array, made_by_scipy, no_derivative_rule
+from tracker.scipy.interpolate.point_value import interval_index
 from tracker.tape.value_guards import speculate_bool
 
 
-class RegularGridInterpolator:
+class RegularGridInterpolator(DropIn):
     """Linear or nearest-value interpolation; other methods of SciPy's for plain values only."""
 
-    def __new__(
-        cls, points: Any, values: Any, method: str = "linear", *rest: Any, **more: Any
-    ) -> Any:
-        if method in ("linear", "nearest") or is_tracked(points, values):
-            return super().__new__(cls)
-        return scipy.interpolate.RegularGridInterpolator(points, values, method, *rest, **more)
+    _theirs = scipy.interpolate.RegularGridInterpolator
 
     def __init__(
         self,
@@ -49,9 +45,6 @@ class RegularGridInterpolator:
                 f"There are {sizes} points, and values of shape {np.shape(self.values)}"
             )
         self.values = np.flip(self.values, tuple(decreasing))
-
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        return self.grid, self.values, self.method
 
     @staticmethod
     def _check_method(method: str) -> None:
@@ -132,3 +125,10 @@ def interpn(
 ) -> Any:
     """A call of `RegularGridInterpolator`."""
     return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(xi)
+
+
+@made_by_scipy(scipy.interpolate.RegularGridInterpolator)
+def _grid(theirs: Any) -> Any:
+    RegularGridInterpolator._check_method(theirs.method)
+    names = ("grid", "values", "method", "bounds_error", "fill_value")
+    return with_state(RegularGridInterpolator, **{name: getattr(theirs, name) for name in names})

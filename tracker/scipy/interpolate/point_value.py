@@ -1,5 +1,6 @@
-"""Values of a plain function of points, one for each, whose derivatives are known: the op
-`point_value`. A trace has formulas instead, which it compiles."""
+"""Values at points: the axes of points among those of values, and the op `point_value` for a plain
+function of points, one value for each, whose derivatives are known. A trace has formulas instead,
+which it compiles."""
 
 from __future__ import annotations
 
@@ -12,16 +13,59 @@ from tracker.ir.lowering import Host
 from tracker.ir.types import Type
 from tracker.ops.declare.declare import declare
 from tracker.ops.declare.rule_helpers import project
-from tracker.scipy._bridge.fallback import as_array
+from tracker.scipy._bridge.fallback import as_array, is_tracked
 from tracker.tape.observers import is_tracing
 from tracker.tape.record import apply
 
 Curve = Callable[[Any, int], Any]  # the derivative of an order at plain points
 
 
-def is_one_op(values: Any) -> bool:
+def as_column(v: Any, y: Any) -> Any:
+    """The vector v along the first axis of an array like y."""
+    if np.ndim(y) == 1:
+        return v
+    return np.reshape(v, (-1,) + (1,) * (np.ndim(y) - 1))
+
+
+def interval_index(x: Any, points: Any) -> Any:
+    """The index of the interval that contains each point; the first or last one for points
+    outside."""
+    return np.clip(np.searchsorted(x, points, side="right") - 1, 0, np.shape(x)[0] - 2)
+
+
+def restore_axes(value: Any, points: Any, axis: int) -> Any:
+    """Values whose first axis runs over the points, with that axis moved to `axis` and reshaped to
+    the points' shape."""
+    if np.ndim(points) != 1:
+        value = np.reshape(value, np.shape(points) + np.shape(value)[1:])
+    count = np.ndim(points)
+    order = list(range(count, count + axis)) + list(range(count))
+    order += list(range(count + axis, np.ndim(value)))
+    return np.transpose(value, order) if order != list(range(np.ndim(value))) else value
+
+
+def definite_integral(
+    whole: Callable[[Any], Any], a: Any, b: Any, period: tuple[Any, Any] | None
+) -> Any:
+    """The integral from a to b, by an antiderivative; `period` has the ends of one, if the function
+    repeats itself."""
+    if period is None:
+        return whole(b) - whole(a)
+    low, high = period
+    of_period = whole(high) - whole(low)
+
+    def repeated(t: Any) -> Any:
+        turns = np.floor((t - low) / (high - low))
+        return turns * of_period + whole(t - turns * (high - low))
+
+    return repeated(b) - repeated(a)
+
+
+def is_one_op(values: Any, *others: Any) -> bool:
     """Whether to record the op for a curve through these values."""
-    return values.ndim == 1 and values.dtype.kind == "f" and not is_tracing()
+    if is_tracked(values, *others) or is_tracing():
+        return False
+    return bool(values.ndim == 1 and values.dtype.kind == "f")
 
 
 def value_at(points: Any, curve: Curve, order: int = 0) -> Any:

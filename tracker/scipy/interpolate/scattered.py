@@ -12,7 +12,9 @@ import scipy.spatial
 import scipy.special
 
 from tracker.scipy._bridge.callback import call_scipy
-from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule, to_plain
+from tracker.scipy._bridge.classes import DropIn, with_state
+from tracker.scipy._bridge.dropin import drop_in
+from tracker.scipy._bridge.fallback import as_array, made_by_scipy, no_derivative_rule, to_plain
 
 
 def _plain_points(points: Any, name: str) -> Any:
@@ -32,9 +34,17 @@ def _query_points(args: tuple[Any, ...]) -> Any:
     return np.stack(np.broadcast_arrays(*[as_array(part) * 1.0 for part in parts]), axis=-1)
 
 
-class LinearNDInterpolator:
+_INSTEAD = dict.fromkeys(
+    ("fill_value", "is_complex", "scale", "tri", "values_shape"),
+    "Keep it when you make the interpolator",
+)
+
+
+class LinearNDInterpolator(DropIn):
     """Linear interpolation on the simplices of SciPy's triangulation; differentiable in the values
     and in the points of evaluation."""
+
+    _theirs, _instead = scipy.interpolate.LinearNDInterpolator, _INSTEAD
 
     def __init__(
         self, points: Any, values: Any, fill_value: Any = np.nan, rescale: bool = False
@@ -44,8 +54,12 @@ class LinearNDInterpolator:
             raise no_derivative_rule(
                 "scipy.interpolate.LinearNDInterpolator with rescale=", "Scale them"
             )
-        self.values, self.fill_value = as_array(values) * 1.0, fill_value
+        self._values, self.fill_value = as_array(values) * 1.0, fill_value
         self.tri = scipy.spatial.Delaunay(self.points)
+
+    @property
+    def values(self) -> Any:
+        return np.reshape(self._values, (np.shape(self._values)[0], -1))
 
     def __call__(self, *args: Any) -> Any:
         at, d = _query_points(args), np.shape(self.points)[1]
@@ -56,15 +70,17 @@ class LinearNDInterpolator:
         maps, corners = self.tri.transform[simplex], self.tri.simplices[simplex]
         share = np.sum(maps[..., :d, :] * np.expand_dims(at - maps[..., d, :], -2), axis=-1)
         shares = np.concatenate([share, 1 - np.sum(share, axis=-1, keepdims=True)], axis=-1)
-        more = np.ndim(self.values) - 1
+        more = np.ndim(self._values) - 1
         shares = np.reshape(shares, (*np.shape(shares), *(1,) * more))
-        found = np.sum(self.values[corners] * shares, axis=np.ndim(simplex))
+        found = np.sum(self._values[corners] * shares, axis=np.ndim(simplex))
         inside = np.reshape(inside, (*np.shape(inside), *(1,) * more))
         return np.where(inside, found, self.fill_value)
 
 
-class NearestNDInterpolator:
+class NearestNDInterpolator(DropIn):
     """The value at the nearest point; differentiable in the values."""
+
+    _theirs, _instead = scipy.interpolate.NearestNDInterpolator, _INSTEAD
 
     def __init__(self, x: Any, y: Any, rescale: bool = False, tree_options: Any = None) -> None:
         if rescale:
@@ -79,6 +95,7 @@ class NearestNDInterpolator:
         return self.values[call_scipy(self.tree.query, at, **options)[1]]
 
 
+@drop_in(scipy.interpolate)
 def griddata(
     points: Any,
     values: Any,
@@ -88,8 +105,6 @@ def griddata(
     rescale: bool = False,
 ) -> Any:
     """The interpolated values of scattered points."""
-    if not is_tracked(points, values, xi):
-        return scipy.interpolate.griddata(points, values, xi, method, fill_value, rescale)
     flat = _plain_points(points, "griddata")
     if np.ndim(flat) < 2 or np.shape(flat)[1] == 1:
         raise no_derivative_rule("scipy.interpolate.griddata of one dimension", "Use interp1d")
@@ -121,9 +136,11 @@ def _safe_sqrt(square: Any) -> Any:
     return np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, square)))
 
 
-class RBFInterpolator:
+class RBFInterpolator(DropIn):
     """As `scipy.interpolate.RBFInterpolator` with all neighbours; differentiable in all
     arguments."""
+
+    _theirs = scipy.interpolate.RBFInterpolator
 
     def __init__(
         self,
@@ -183,3 +200,29 @@ class RBFInterpolator:
             raise ValueError(f"`x` must have the shape (n, {np.shape(self.y)[1]}): {np.shape(x)}")
         both = np.concatenate([self._radial_terms(x), self._polynomial_terms(x)], axis=1)
         return np.reshape(both @ self._coefficients, (np.shape(x)[0], *self._shape))
+
+
+@made_by_scipy(scipy.interpolate.LinearNDInterpolator)
+def _linear(theirs: Any) -> Any:
+    if theirs.scale is not None:
+        raise no_derivative_rule("LinearNDInterpolator with rescale=", "Scale the points")
+    values = np.reshape(theirs.values, (len(theirs.points), *theirs.values_shape))
+    known = {"points": theirs.points, "_values": values, "tri": theirs.tri}
+    return with_state(LinearNDInterpolator, fill_value=theirs.fill_value, **known)
+
+
+@made_by_scipy(scipy.interpolate.NearestNDInterpolator)
+def _nearest(theirs: Any) -> Any:
+    if theirs.scale is not None:
+        raise no_derivative_rule("NearestNDInterpolator with rescale=", "Scale the points")
+    return with_state(NearestNDInterpolator, values=theirs.values, tree=theirs.tree)
+
+
+@made_by_scipy(scipy.interpolate.RBFInterpolator)
+def _radial(theirs: Any) -> Any:
+    if theirs.neighbors is not None:
+        raise no_derivative_rule("RBFInterpolator with neighbors=", "Leave it out")
+    own = {f"_{name}": getattr(theirs, name) for name in ("epsilon", "powers")}
+    own |= {name: getattr(theirs, name) for name in ("y", "kernel", "_shift", "_scale")}
+    own |= {"_coefficients": theirs._coeffs, "_shape": theirs.d_shape}
+    return with_state(RBFInterpolator, **own)

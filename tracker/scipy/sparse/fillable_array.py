@@ -20,7 +20,7 @@ class FillableSparse:
 
     __slots__ = ("__weakref__", "_cls", "_entries", "_numbers")
     __array_ufunc__ = None  # NumPy's operators defer
-    _tracker_sparse = True
+    _tracker_sparse = _holds_tracked = True
 
     def __init__(self, cls: Any, numbers: Any, entries: Any) -> None:
         self._cls, self._numbers, self._entries = cls, numbers, entries

@@ -17,11 +17,12 @@ from tracker.autodiff.custom_rules import custom_gradient
 from tracker.errors import UnsupportedError
 from tracker.ops.declare.rule_helpers import project
 from tracker.scipy._bridge.callback import host_callback
-from tracker.scipy._bridge.existing_objects import made_by_scipy
+from tracker.scipy._bridge.classes import ScipyClass
 from tracker.scipy._bridge.fallback import (
     as_array,
     is_tracked,
     is_tracked_sparse,
+    made_by_scipy,
     no_derivative_rule,
     scipy_fallback,
 )
@@ -186,12 +187,14 @@ def factorized(A: Any) -> Callable[[Any], Any]:
 def aslinearoperator(A: Any) -> Any:
     """An operator that accepts tracked values."""
     theirs = scipy.sparse.linalg.aslinearoperator(_require_plain("aslinearoperator", A))
-    return theirs if isinstance(theirs, LinearOperator) else LinearOperator.of(theirs)
+    return theirs if LinearOperator in type(theirs).__mro__ else LinearOperator.of(theirs)
 
 
-class LinearOperator(scipy.sparse.linalg.LinearOperator):  # type: ignore[misc]
+class LinearOperator(scipy.sparse.linalg.LinearOperator, metaclass=ScipyClass):  # type: ignore[misc]
     """SciPy's class; products with tracked values are differentiable if the operator has an
     adjoint."""
+
+    _theirs, _holds_tracked = scipy.sparse.linalg.LinearOperator, False
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return super().__new__(_FunctionOperator if cls is LinearOperator else cls)

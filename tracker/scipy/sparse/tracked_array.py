@@ -34,7 +34,7 @@ class TrackedSparse:
 
     __slots__ = ("__weakref__", "data", "pattern")
     __array_ufunc__ = None  # NumPy's operators defer
-    _tracker_sparse = True
+    _tracker_sparse = _holds_tracked = True
 
     def __init__(self, pattern: Any, data: Any) -> None:
         self.pattern, self.data = pattern, data

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import scipy.spatial
 
+from tracker.scipy._bridge.classes import constructors
 from tracker.scipy._bridge.dropin import DROP_INS
-from tracker.scipy._bridge.existing_objects import constructors
 from tracker.scipy._bridge.fallback import scipy_fallback
 from tracker.scipy._bridge.scipy_source import Rebinding
 from tracker.scipy.spatial import distance as distance

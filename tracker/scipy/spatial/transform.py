@@ -17,8 +17,14 @@ import scipy.spatial.transform
 
 from tracker.autodiff.leaves import plain_data
 from tracker.errors import UnsupportedError
-from tracker.scipy._bridge.existing_objects import made_by_scipy
-from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule, scipy_fallback
+from tracker.scipy._bridge.classes import DropIn
+from tracker.scipy._bridge.fallback import (
+    as_array,
+    is_tracked,
+    made_by_scipy,
+    no_derivative_rule,
+    scipy_fallback,
+)
 
 if TYPE_CHECKING:
     from scipy.spatial.transform import *  # noqa: F403
@@ -28,9 +34,10 @@ _SERIES_LIMIT = 1e-6  # squared angles up to which series are used
 _AXES = {"x": 0, "y": 1, "z": 2}
 
 
-class Rotation:
+class Rotation(DropIn):
     """As `scipy.spatial.transform.Rotation`, of plain and of tracked numbers."""
 
+    _theirs, _holds_tracked = scipy.spatial.transform.Rotation, False
     __array_ufunc__ = None
 
     def __init__(
@@ -257,15 +264,6 @@ class Rotation:
     def _as_scipy(self) -> Any:
         return scipy.spatial.transform.Rotation.from_quat(plain_data(self._quat))
 
-    def __getattr__(self, name: str) -> Any:
-        """SciPy's methods, for plain rotations."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        found = getattr(self._as_scipy(), name)
-        if is_tracked(self._quat):
-            raise no_derivative_rule(f"scipy.spatial.transform.Rotation.{name}")
-        return found
-
 
 def _quaternion_product(p: Any, q: Any) -> Any:
     """The product of quaternions: the rotation q, then p."""
@@ -326,8 +324,10 @@ def _euler_angles(quat: Any, seq: str) -> Any:
     return angles + turns
 
 
-class Slerp:
+class Slerp(DropIn):
     """Interpolation between rotations at given times: about a fixed axis, at constant speed."""
+
+    _theirs, _holds_tracked = scipy.spatial.transform.Slerp, False
 
     def __init__(self, times: Any, rotations: Rotation) -> None:
         self.times = as_array(times) * 1.0
@@ -339,6 +339,7 @@ class Slerp:
             )
         if bool(np.any(self.times[1:] <= self.times[:-1])):
             raise ValueError("Times must be in strictly increasing order.")
+        self.timedelta = np.diff(self.times)
         self.rotations = rotations[:-1]
         self.rotvecs = (self.rotations.inv() * rotations[1:]).as_rotvec()
 
@@ -349,7 +350,7 @@ class Slerp:
             raise ValueError("Interpolation times must be within the range of the given times.")
         last = np.shape(self.times)[0] - 2
         i = np.clip(np.searchsorted(self.times, times) - 1, 0, last)
-        share = (times - self.times[i]) / (self.times[i + 1] - self.times[i])
+        share = (times - self.times[i]) / self.timedelta[i]
         partial = Rotation.from_rotvec(self.rotvecs[i] * np.expand_dims(share, -1))
         found = Rotation(
             _quaternion_product(self.rotations[i]._quat, partial._quat), normalize=False

@@ -23,13 +23,8 @@ from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.errors import ConversionError, UnsupportedError
 from tracker.scipy._bridge.callback import call_scipy
 from tracker.scipy._bridge.checks import scipy_raises_unless
-from tracker.scipy._bridge.fallback import (
-    USE_DATA_HINT,
-    as_array,
-    is_tracked,
-    no_derivative_rule,
-    refuse_tracked,
-)
+from tracker.scipy._bridge.classes import forwarded
+from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
 from tracker.scipy._bridge.scipy_source import Rebinding
 from tracker.scipy.stats.formulas import FORMULAS, NAMES
 from tracker.support.pickling import named
@@ -56,21 +51,35 @@ def scipy_if_plain(method: Method) -> Method:
     return call
 
 
-class Distribution:
-    """A distribution with SciPy's methods; those not defined here are SciPy's and refuse tracked
-    values."""
+class NamedDistribution:
+    """A distribution of SciPy's by name; its methods that a subclass does not define are SciPy's
+    and refuse tracked values."""
+
+    def __init__(self, name: str) -> None:
+        self.scipy, self.name = getattr(scipy.stats, name), name
+
+    def __reduce__(self) -> Any:
+        return named, ("tracker.scipy.stats", self.name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("scipy", "name", "formulas"):
+            raise AttributeError(name)
+        found = getattr(self.scipy, name)
+        title = f"scipy.stats.{self.name}.{name}"
+        return found if name.startswith("_") else forwarded(found, title)
+
+
+class Distribution(NamedDistribution):
+    """A univariate distribution with SciPy's methods."""
 
     is_discrete = False
     density = "pdf"
 
     def __init__(self, name: str) -> None:
-        self.scipy, self.name = getattr(scipy.stats, name), name
+        super().__init__(name)
         shapes = [part.strip() for part in (self.scipy.shapes or "").split(",")]
         self.shape_names = tuple(part for part in shapes if part)
         self.formulas = FORMULAS.get(name, {})
-
-    def __reduce__(self) -> Any:
-        return named, ("tracker.scipy.stats", self.name)
 
     @functools.cached_property
     def _theirs(self) -> Any:
@@ -120,14 +129,6 @@ class Distribution:
         for shape in shapes:
             valid = valid & (shape > 0)
         return valid
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("scipy", "formulas"):
-            raise AttributeError(name)
-        theirs = getattr(self.scipy, name)
-        if not callable(theirs):
-            return theirs
-        return refuse_tracked(theirs, f"scipy.stats.{self.name}.{name}", USE_DATA_HINT)
 
     def __call__(self, *args: Any, **kwargs: Any) -> FrozenDistribution:
         return FrozenDistribution(self, args, kwargs)

@@ -11,14 +11,16 @@ import scipy.stats
 
 from tracker.autodiff.leaves import plain_data
 from tracker.scipy._bridge.checks import scipy_raises_unless
-from tracker.scipy._bridge.existing_objects import made_by_scipy
-from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
+from tracker.scipy._bridge.classes import DropIn
+from tracker.scipy._bridge.fallback import as_array, made_by_scipy
 from tracker.scipy.linalg import cholesky
 from tracker.scipy.special import logsumexp
 
 
-class gaussian_kde:
+class gaussian_kde(DropIn):
     """As `scipy.stats.gaussian_kde`; samples and points may be plain or tracked."""
+
+    _theirs, _holds_tracked = scipy.stats.gaussian_kde, False
 
     def __init__(self, dataset: Any, bw_method: Any = None, weights: Any = None) -> None:
         self.dataset = np.atleast_2d(as_array(dataset) * 1.0)
@@ -100,16 +102,9 @@ class gaussian_kde:
         ends = [scipy.special.ndtr((end - self.dataset[0]) / width) for end in (low, high)]
         return np.sum(self.weights * (ends[1] - ends[0]))
 
-    def __getattr__(self, name: str) -> Any:
-        """SciPy's methods, for plain samples."""
-        if name.startswith("_") or not hasattr(scipy.stats.gaussian_kde, name):
-            raise AttributeError(name)
-        if is_tracked(self.dataset, self.weights, self.factor):
-            raise no_derivative_rule(f"scipy.stats.gaussian_kde.{name}")
-        theirs = scipy.stats.gaussian_kde(
-            plain_data(self.dataset), plain_data(self.factor), self.weights
-        )
-        return getattr(theirs, name)
+    def _as_scipy(self) -> Any:
+        given = self.dataset, self.factor, self.weights
+        return scipy.stats.gaussian_kde(*map(plain_data, given))
 
 
 @made_by_scipy(scipy.stats.gaussian_kde)

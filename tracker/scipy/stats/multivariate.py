@@ -17,42 +17,25 @@ from scipy.stats._multivariate import multi_rv_generic
 from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.scipy._bridge.checks import scipy_raises_unless
-from tracker.scipy._bridge.existing_objects import made_by_scipy
 from tracker.scipy._bridge.fallback import (
-    USE_DATA_HINT,
     as_array,
     is_tracked,
+    made_by_scipy,
     no_derivative_rule,
-    refuse_tracked,
 )
 from tracker.scipy._bridge.scipy_source import Rebinding
-from tracker.scipy.stats.distribution import FrozenDistribution, scipy_if_plain
+from tracker.scipy.stats.distribution import FrozenDistribution, NamedDistribution, scipy_if_plain
 from tracker.scipy.stats.formulas import LOG_2PI
-from tracker.support.pickling import named
 
 # SciPy's: eigenvalues below this share of the largest count as zero.
 _EIGENVALUE_TOLERANCE = 1e6 * float(np.finfo(float).eps)
 
 
-class MultivariateDistribution:
-    """A distribution whose methods, if not defined here, are SciPy's and refuse tracked values."""
-
-    def __init__(self, name: str) -> None:
-        self.scipy, self.name = getattr(scipy.stats, name), name
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "scipy":
-            raise AttributeError(name)
-        theirs = getattr(self.scipy, name)
-        if not callable(theirs) or name.startswith("_"):
-            return theirs
-        return refuse_tracked(theirs, f"scipy.stats.{self.name}.{name}", USE_DATA_HINT)
+class MultivariateDistribution(NamedDistribution):
+    """A distribution with SciPy's methods."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return _FrozenMultivariate(self, args, kwargs)
-
-    def __reduce__(self) -> Any:
-        return named, ("tracker.scipy.stats", self.name)
 
     def attributes(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The attributes, besides methods, of a distribution with these parameters."""
