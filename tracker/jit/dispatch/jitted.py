@@ -421,7 +421,7 @@ class JittedState:
             result = self._run_plain(call)
             group.failed_traces = 0  # the next call is traced
             return result
-        if group.backoff_calls and call.runs and not self.options.strict:
+        if group.backs_off and call.runs and not self.options.strict:
             group.backoff_calls -= 1
             return self._run_plain(call)
         self.traces.drop_dead(group)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from tracker.jit.runtime.compile_queue import Job
 
 NO_RESULT = object()
+MAX_IDLE_TRACES = 3  # with more, fewer and fewer calls are traced
 _INITIAL_CAPACITY = 16
 _MAX_SIGNATURES = 256  # per function; each takes 70 kB and more
 _MAX_COMPARED_SIGNATURES = 16  # with a new one
@@ -140,6 +141,18 @@ class SignatureGroup:
     backoff_calls: int = 0  # calls still to run plain instead of being traced
     was_called: bool = False
     last_lookup: int = 0  # a tick of `jit/runtime/lru_clock.py`
+
+    @property
+    def backs_off(self) -> bool:
+        """Whether this call is to run plain instead of being traced."""
+        return self.backoff_calls > 0 and (
+            self.duplicate_traces > 0 or self.idle_traces > MAX_IDLE_TRACES
+        )
+
+    @property
+    def idle_traces(self) -> int:
+        """How many traces have served no other call than the traced one."""
+        return sum(not each.has_served for each in self.specializations)
 
     @property
     def last_used(self) -> int:

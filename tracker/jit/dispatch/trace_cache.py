@@ -44,7 +44,6 @@ READS_OPAQUE_OBJECT = (
 UNFLATTENABLE = "it is given a structure that contains itself, or is too deep"
 # After so many traces in a row that cannot be kept, or raise, calls run in plain Python.
 MAX_FAILED_TRACES = 3
-_MAX_IDLE = 3  # traces that have served no other call; then fewer and fewer calls are traced
 _MAX_BACKOFF_POWER = 8  # after duplicate and idle traces, up to 2**8 calls are not traced
 # For whether optimised code is ready; a look takes as long as a small call.
 _CALLS_BETWEEN_LOOKS = 8
@@ -128,8 +127,7 @@ class TraceCache:
             group.backoff_calls = 2 ** min(count, _MAX_BACKOFF_POWER) if is_enough else 0
             return None
         group.duplicate_traces = 0
-        idle = sum(not each.has_served for each in group.specializations)
-        group.backoff_calls = 2 ** min(idle + 1, _MAX_BACKOFF_POWER) if idle >= _MAX_IDLE else 0
+        group.backoff_calls = 2 ** min(group.idle_traces + 1, _MAX_BACKOFF_POWER)
         from tracker.jit.runtime import compile_queue
 
         can_be_quick = can_be_quick and not current().dump
