@@ -1,5 +1,6 @@
 """Lists, tuples and numbers beside tracked values, tracked keywords, and what NumPy refuses."""
 
+from collections import UserList, deque
 from typing import Any, NamedTuple
 
 import numpy
@@ -22,6 +23,12 @@ LISTS = {
     "matmul": lambda a, b: np.matmul([[a, b], [1.0, a]], [b, 2.0]),
     "keyword": lambda a, b: np.sin([a, b], dtype=float),
     "a question": lambda a, b: np.where(np.isfinite([a, b]), np.abs([a, b]), 0.0),
+    "left of a product": lambda a, b: [a, b] @ (np.eye(2) * b),
+    "right of a product": lambda a, b: np.array([[a, 2.0], [b, b]]) @ [b, a],
+    "compared": lambda a, b: np.array([a, b]) * (np.array([a, b]) > [b, a]),
+    "rows": lambda a, b: np.stack([[a, b], (b, 1.0)]) * np.vstack([[b, a], [1.0, a]]),
+    "parts": lambda a, b: np.concatenate([[a, b], np.hstack([a, [b, 1.0]])]),
+    "einsum": lambda a, b: np.einsum("i,j->ij", [a, b], [b, 1.0]),
     "where a value is": lambda a, b: np.stack([np.hypot([a, b], 1.0), [a, b]]),
 }
 
@@ -170,6 +177,57 @@ class State(NamedTuple):
 
 class Path(list):
     """A list with methods of its own."""
+
+
+class Triple:
+    """A sequence only by its methods."""
+
+    def __init__(self, *items):
+        self.items = items
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, i):
+        return self.items[i]
+
+    def __rmul__(self, number):
+        return Triple(*(number * x for x in self.items))
+
+
+SEQUENCES = {
+    "array": lambda s, x: np.array(s(x, 2.0, x * x)),
+    "asarray": lambda s, x: np.asarray(s(x, 2.0, np.sin(x))),
+    "nested": lambda s, x: np.array([s(x, 2.0, x), [1.0, x, 3.0]]),
+    "sum": lambda s, x: np.sum(s(x, 2.0, x)),
+    "cumsum": lambda s, x: np.cumsum(s(x, 2.0, x)),
+    "stack": lambda s, x: np.stack(s(s(x, 2.0, x), np.full(3, x), [x, x, 1.0])),
+    "ufunc": lambda s, x: np.sin(s(x, 2.0, x)) + np.add(1.0, s(2.0, x, x)),
+    "beside an array": lambda s, x: np.ones(3) * s(x, 2.0, x) + np.eye(3) @ s(x, x, 1.0),
+    "written": lambda s, x: put(np.zeros(3), s(x, 2.0, x * x)),
+}
+
+
+def put(out, values):
+    out[:] = values
+    out += values
+    return out
+
+
+@pytest.mark.parametrize("f", SEQUENCES.values(), ids=SEQUENCES)
+@pytest.mark.parametrize("of", [lambda *x: deque(x), lambda *x: UserList(x), Triple])
+def test_sequences_that_are_no_lists(of, f):
+    loss = lambda x: np.sum(f(of, x) ** 2)  # noqa: E731
+    (slope,) = gradient(loss, 0.7)
+    assert slope == pytest.approx((loss(0.7 + 1e-6) - loss(0.7 - 1e-6)) / 2e-6, rel=1e-7)
+    compiled = jit(loss, strict=True)
+    for x in (0.7, 0.9, 0.7):
+        assert compiled(x) == pytest.approx(loss(x), rel=1e-14)
+    assert gradient(compiled, 0.7) == pytest.approx((slope,), rel=1e-14)
+
+
+def test_the_operators_of_a_sequence_come_before_its_items():
+    assert gradient(lambda x: (x * Triple(x, 1.0, 2.0)).items[0], 3.0) == (6.0,)
 
 
 @pytest.mark.parametrize(

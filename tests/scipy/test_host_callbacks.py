@@ -265,7 +265,13 @@ def _of_an_object(k):
     return optimize.brentq(lambda x: held.k * x - 35.0, 0.0, 10.0)
 
 
+def _with_default(k):
+    root = optimize.brentq(lambda x: k * x - 35.0, 0.0, 10.0)
+    return optimize.brentq(lambda x, of=root, *, k=k: x - of * k + 25.0, 0.0, 10.0)
+
+
 CAPTURING = {
+    "defaults": _with_default,
     "an object": _of_an_object,
     "a value": lambda k: optimize.brentq(lambda x: x - 7 if x < 5 else k * x - 35.0, 0.0, 10.0),
     "a condition": lambda k: optimize.root(lambda x: x - 5 if k > 4.5 else x + 5, START).x,

@@ -19,6 +19,7 @@ from tracker.ops.shape.create import buffer, join_tracked_list
 from tracker.support.pickling import at_home
 from tracker.tape.conversions import plain_integers
 from tracker.tape.observers import has_active_transform
+from tracker.tape.record import holds_tracked, sequence_items
 from tracker.tape.tracked import Tracked
 
 Function = Callable[..., Any]
@@ -57,7 +58,7 @@ def is_conversion_error(error: BaseException | None) -> bool:
 # Functions whose rules handle the parts of a sequence themselves.
 _OF_SEQUENCES = (
     *("block", "broadcast_arrays", "choose", "column_stack", "concat", "concatenate", "dstack"),
-    *("einsum", "einsum_path", "histogram2d", "histogramdd", "hstack", "ix_", "multi_dot"),
+    *("histogram2d", "histogramdd", "hstack", "ix_", "multi_dot"),
     *("putmask", "ravel_multi_index", "select", "stack", "unstack", "vstack"),
 )
 
@@ -71,24 +72,24 @@ _OF_COUNTS = ("bartlett", "blackman", "hamming", "hanning")
 def accepting_lists(function: Function) -> Function:
     """A NumPy function that also takes lists of tracked values."""
 
-    of_sequences = function.__name__ in _OF_SEQUENCES
+    join = _join_parts if function.__name__ in _OF_SEQUENCES else join_tracked_list
+    is_nested = function.__name__ == "block"  # whose lists have a meaning of their own
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         # a conversion would abort a trace, and lose integers
-        if not of_sequences and has_active_transform():
+        if has_active_transform() and not is_nested:
             for x in args:
-                if isinstance(x, (list, tuple)) and not _PYTHON.issuperset(map(type, x)):
-                    args = tuple(map(join_tracked_list, args))
+                if not _PYTHON.issuperset(map(type, sequence_items(x) or ())):
+                    args = tuple(map(join, args))
                     break
             if kwargs:  # (axes are integers, not numbers)
-                kwargs = {n: x if n == "axis" else join_tracked_list(x) for n, x in kwargs.items()}
+                kwargs = {n: x if n == "axis" else join(x) for n, x in kwargs.items()}
         try:
             return function(*args, **kwargs)
         except (TypeError, ValueError) as error:
             if not is_conversion_error(error):
                 raise
-            join = _join_parts if of_sequences else join_tracked_list
             again = [join(x) for x in args]
             named = {name: join_tracked_list(x) for name, x in kwargs.items()}
             changed = [*again, *named.values()]
@@ -103,8 +104,11 @@ def accepting_lists(function: Function) -> Function:
 
 
 def _join_parts(x: Any) -> Any:
-    """A sequence of arrays, with lists of tracked values in it joined."""
-    return type(x)(join_tracked_list(part) for part in x) if type(x) in (list, tuple) else x
+    """A sequence of arrays, with sequences of tracked values in it joined."""
+    if type(x) is Tracked or not holds_tracked(x):
+        return x
+    parts = [join_tracked_list(part) for part in sequence_items(x) or ()]
+    return tuple(parts) if isinstance(x, tuple) else parts
 
 
 def giving_trackable(function: Function) -> Function:

@@ -17,6 +17,7 @@ from tracker.ops.ufunc_protocol import array_ufunc
 from tracker.tape.tracked import Tracked
 
 _MISSING: Any = object()
+_USUAL = frozenset((Tracked, np.ndarray, np.float64, float, int, bool, complex))
 
 
 class Ufunc:
@@ -28,14 +29,11 @@ class Ufunc:
         self._ufunc = own
 
     def __call__(self, x: Any = _MISSING, /, *rest: Any, **kwargs: Any) -> Any:
-        kind = type(x)  # on the path of every call: the usual arguments first
-        if not (kind is list or kind is tuple or kwargs or x is _MISSING):
+        if type(x) in _USUAL and not kwargs:  # on the path of every call
             if not rest:
                 return self._ufunc(x)
-            y = rest[0]
-            kind = type(y)
-            if not (kind is list or kind is tuple) and len(rest) == 1:
-                return self._ufunc(x, y)
+            if len(rest) == 1 and type(rest[0]) in _USUAL:
+                return self._ufunc(x, rest[0])
         given = () if x is _MISSING else (x, *rest)
         return self._ufunc(*map(join_tracked_list, given), **kwargs)
 

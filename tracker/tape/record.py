@@ -26,7 +26,7 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import mul
 from typing import Any
 
@@ -299,9 +299,9 @@ def _plain_operand(x: Any, op: Op, others: Sequence[Any] = ()) -> Any:
 
 def as_numeric(x: Any) -> Any:
     """The numbers, tracked or not, of an object that NumPy takes for an array. None for numbers,
-    arrays and lists, for arrays of objects, and for classes with their own `__array_ufunc__` (but
-    not those of arrays with labels)."""
-    if isinstance(x, _KNOWN) or type(x) is _Tracked:
+    arrays and lists, for sequences of tracked values, for arrays of objects, and for classes with
+    their own `__array_ufunc__` (but not those of arrays with labels)."""
+    if isinstance(x, _KNOWN) or type(x) is _Tracked or holds_tracked(x):
         return None
     if hasattr(type(x), "__array_ufunc__"):
         return array_of_labelled(x)
@@ -313,13 +313,34 @@ def as_numeric(x: Any) -> Any:
 _KNOWN = (np.ndarray, np.generic, *_NUMBERS, list, tuple, str, bytes)
 
 
+_NO_SEQUENCES = (Mapping, bytearray, memoryview, range)  # that may hold tracked values
+_SCALARS = frozenset((int, float, complex, bool, np.float64))
+
+
 def holds_tracked(x: Any) -> bool:
-    """Whether `x` is tracked, or a list or tuple with a tracked value in it."""
+    """Whether `x` is tracked, or a sequence with a tracked value in it."""
+    if type(x) is _Tracked:
+        return True
+    items = sequence_items(x)
+    return items is not None and any(
+        type(e) is _Tracked or (type(e) not in _SCALARS and holds_tracked(e)) for e in items
+    )
+
+
+def sequence_items(x: Any) -> Sequence[Any] | None:
+    """The items of a list, of a tuple, or of another class that NumPy reads as a sequence; None of
+    anything else."""
     if isinstance(x, (list, tuple)):
-        return any(
-            type(e) is _Tracked or (isinstance(e, (list, tuple)) and holds_tracked(e)) for e in x
-        )
-    return type(x) is _Tracked
+        return x
+    cls = type(x)
+    if cls is _Tracked or isinstance(x, _KNOWN) or not hasattr(cls, "__getitem__"):
+        return None
+    if hasattr(cls, "__array__") or isinstance(x, _NO_SEQUENCES):
+        return None
+    try:
+        return list(x) if len(x) else []
+    except (TypeError, LookupError):  # a dtype, a sparse matrix, a mapping without its base class
+        return None
 
 
 def alias_to_primal(value: Value, original: Any) -> Any:

@@ -35,7 +35,15 @@ from tracker.support.structs import field, record
 from tracker.tape.lazy import LARGE, LazyScheduler
 from tracker.tape.observers import observers, thread_state
 from tracker.tape.trace_liveness import dead_values
-from tracker.tape.value import CLOSED, NO_PARAMS, Value, is_constant, is_lazy, new_epoch
+from tracker.tape.value import (
+    CLOSED,
+    NO_PARAMS,
+    Value,
+    history_of,
+    is_constant,
+    is_lazy,
+    new_epoch,
+)
 from tracker.user_frames import is_own, user_frame, user_line
 
 _ndarray = np.ndarray
@@ -408,6 +416,21 @@ def active_tracers() -> tuple[Tracer, ...]:
     return tuple(thread_state.tracers) if observers else ()
 
 
+def is_constant_in_traces(value: Value) -> bool:
+    """Whether a value is a constant for derivatives, and the same in all calls of the functions
+    that are being traced: no gradient was stopped that depends on their arguments."""
+    aliases = [tracer.recording.aliases for tracer in active_tracers()]
+    seen, todo = {value}, [value]
+    while todo:
+        current = todo.pop()
+        if not is_constant(current):
+            return False
+        originals = {known[v] for v in history_of(current) for known in aliases if v in known}
+        todo += originals - seen
+        seen |= originals
+    return True
+
+
 def current_stop_gradient() -> StopGradient | None:
     """The innermost stop-gradient scope of this thread."""
     return thread_state.stop_gradient if observers else None
@@ -471,7 +494,8 @@ def record_op_failure(
     caused = isinstance(error, (ArithmeticError, ValueError, LookupError))
     if caused and not isinstance(error, TrackerError) and current_tracer() is not None:
         if not any(
-            type(o) is _ndarray or (type(o) is Value and not is_constant(o)) for o in operands
+            type(o) is _ndarray or (type(o) is Value and not is_constant_in_traces(o))
+            for o in operands
         ):
             return
         try:

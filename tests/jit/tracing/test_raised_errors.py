@@ -6,7 +6,7 @@ import pytest
 from side_by_side import each, program
 from tables import functions_of
 
-from tracker import fori_loop, gradient, istracked, jit
+from tracker import fori_loop, gradient, ignore_derivatives, istracked, jit
 from tracker.jit.runtime.compile_queue import drain
 
 X = np.array([1.0, 2.0, 3.0])
@@ -155,6 +155,19 @@ def test_whether_a_matrix_is_positive_definite():
         return True
 
     assert [is_definite(np.eye(2) * k) for k in (1.0, 2.0, -1.0, 3.0)] == [True, True, False, True]
+
+
+def test_an_error_because_of_a_value_without_derivative():
+    def f(x):
+        try:
+            return np.sum(np.linalg.inv(ignore_derivatives(x)) * x)
+        except np.linalg.LinAlgError:
+            return -np.sum(x)
+
+    fast = jit(f)
+    with pytest.warns(RuntimeWarning, match="goes on after an error that depends on values"):
+        assert fast(np.ones((2, 2))) == -4.0
+    assert fast(np.eye(2)) == 2.0
 
 
 def test_a_function_that_raises_each_time_is_not_traced_each_time():

@@ -10,21 +10,21 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from tracker.errors import UnsupportedError
 from tracker.support.array_likes import array_of_labelled
-from tracker.tape.record import as_numeric, aval_of, holds_tracked
+from tracker.tape.record import as_numeric, aval_of, holds_tracked, sequence_items
 from tracker.tape.tracked import Tracked
 
 NO_VALUE: Any = np._NoValue
 
 
 def as_array(x: Any) -> Any:
-    """The argument as an array, tracked or plain; lists may hold tracked values."""
+    """The argument as an array, tracked or plain; sequences may hold tracked values."""
     if type(x) is Tracked or isinstance(x, (np.ndarray, np.generic)):
         return x
     if hasattr(x, "dtype"):
         numbers = array_of_labelled(x)
         return x if numbers is None else numbers
-    if isinstance(x, (list, tuple)) and holds_tracked(x):
-        return np.stack([as_array(e) for e in x])
+    if holds_tracked(x):
+        return np.stack([as_array(e) for e in sequence_items(x) or ()])
     try:
         return np.asarray(x)
     except ValueError:  # an object whose `__array__` returns a tracked array

@@ -19,7 +19,7 @@ from tracker.errors import ConversionError, UnsupportedError
 from tracker.ir.op import Op
 from tracker.ops.declare.arguments import as_array
 from tracker.support.array_likes import is_labelled
-from tracker.tape.record import apply, apply_binary, as_numeric, aval_of
+from tracker.tape.record import apply, apply_binary, as_numeric, aval_of, holds_tracked
 from tracker.tape.tracked import install
 
 _DEFAULT_PRIORITY = -1000000.0  # NumPy's, of objects without `__array_priority__`
@@ -45,6 +45,8 @@ def defers_to(other: Any, method: str, number: Any) -> bool:
 def refused_as_array(x: Any, number: Any) -> Any:
     """The operand as an array; called while handling the error that refused it, which is raised
     again if there is no array."""
+    if holds_tracked(x):
+        return as_array(x)
     converted = None if type(aval_of(number)) in _PYTHON_NUMBERS else as_numeric(x)
     if converted is None:
         raise
@@ -79,6 +81,8 @@ def binary_operator(op: Op, reflected: str) -> Callable[..., Any]:
     """The method of an operator; `reflected` names the right operand's method."""
 
     def method(self: Any, other: Any) -> Any:
+        if isinstance(other, (list, tuple)):
+            other = as_array(other)
         try:
             return apply(op, (self, other))
         except UnsupportedError:
@@ -91,6 +95,8 @@ def binary_operator(op: Op, reflected: str) -> Callable[..., Any]:
 
 def reflected_operator(op: Op) -> Callable[..., Any]:
     def method(self: Any, other: Any) -> Any:
+        if isinstance(other, (list, tuple)):
+            other = as_array(other)
         try:
             return apply(op, (other, self))
         except UnsupportedError:

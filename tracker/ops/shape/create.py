@@ -24,7 +24,7 @@ from tracker.ops.shape.rows import is_row
 from tracker.ops.shape.shape import in_memory_order, memory_axes
 from tracker.tape.alias_queries import share_memory
 from tracker.tape.observers import observers
-from tracker.tape.record import apply, aval_of, holds_tracked, value_of, wrap
+from tracker.tape.record import apply, aval_of, holds_tracked, sequence_items, value_of, wrap
 from tracker.tape.tracer import note_extents_read
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
@@ -261,15 +261,15 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, *rest: Any, **kwargs: 
 
 
 def join_tracked_list(x: Any) -> Any:
-    """A list that holds tracked values as one tracked array; anything else unchanged."""
-    return as_tracked_array(x) if isinstance(x, (list, tuple)) and holds_tracked(x) else x
+    """A sequence that holds tracked values as one tracked array; anything else unchanged."""
+    return as_tracked_array(x) if type(x) is not Tracked and holds_tracked(x) else x
 
 
 def as_tracked_array(a: Any, dtype: Any = None) -> Any:
-    """A tracked copy, also of nested lists of tracked values."""
+    """A tracked copy, also of nested sequences of tracked values."""
     if isinstance(a, Tracked):
         return np.copy(a) if dtype is None else np.astype(a, dtype)
-    if isinstance(a, (list, tuple)):
+    if holds_tracked(a):
         try:
             y = _stack_nested(a, dtype)
         except ValueError:
@@ -280,15 +280,16 @@ def as_tracked_array(a: Any, dtype: Any = None) -> Any:
 
 
 def _stack_nested(a: Any, dtype: Any = None) -> Any:
-    """Nested lists that hold tracked values as one array."""
-    if isinstance(a, (list, tuple)) and any(isinstance(e, (Tracked, list, tuple)) for e in a):
-        return np.stack([e if is_row(e) else _stack_nested(e) for e in a])
+    """Nested sequences that hold tracked values as one array."""
+    if type(a) is not Tracked and holds_tracked(a):
+        return np.stack([e if is_row(e) else _stack_nested(e) for e in sequence_items(a) or ()])
     return np.copy(a) if isinstance(a, Tracked) else buffer(np.array(a, dtype))
 
 
 def _untracked(a: Any) -> Any:
-    """Nested lists with the abstract values of their tracked elements."""
-    return [_untracked(e) for e in a] if isinstance(a, (list, tuple)) else aval_of(a)
+    """Nested sequences with the abstract values of their tracked elements."""
+    items = sequence_items(a)
+    return aval_of(a) if items is None else list(map(_untracked, items))
 
 
 # Queries of shape and dtype, not recorded ---------------------------------------------------------

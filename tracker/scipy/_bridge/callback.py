@@ -54,9 +54,8 @@ from tracker.tape.observers import (
     observers,
 )
 from tracker.tape.record import value_of
-from tracker.tape.tracer import active_tracers
+from tracker.tape.tracer import active_tracers, is_constant_in_traces
 from tracker.tape.tracked import Tracked
-from tracker.tape.value import is_constant
 
 Function = Callable[..., Any]
 NONDIFFERENTIABLE: set[Function] = set()
@@ -174,7 +173,7 @@ def _host_callback(
     if not is_tracing():
         return tree.map(plain_data, function(*map(plain_data, given)))
     captured = [] if given else _captured_tracked(others)
-    captured = [x for x in captured if not is_constant(value_of(x))]
+    captured = [x for x in captured if not is_constant_in_traces(value_of(x))]
     if not (given or captured):
         with _HiddenValues(name, others):
             return tree.map(plain_data, function())
@@ -391,7 +390,7 @@ class _CapturedValues:
 
 def _is_fixed(x: Tracked, inputs: frozenset[Any]) -> bool:
     value = value_of(x)
-    return value in inputs or is_constant(value)
+    return value in inputs or is_constant_in_traces(value)
 
 
 def _captured_tracked(functions: Sequence[Any]) -> list[Any]:
@@ -421,7 +420,7 @@ class _HiddenValues:
     def __enter__(self) -> None:
         self.is_read = False
         found = itertools.chain.from_iterable(handles_within(f, _MAX_PARTS) for f in self.functions)
-        unique = {id(x): x for x in found if not is_constant(value_of(x))}
+        unique = {id(x): x for x in found if not is_constant_in_traces(value_of(x))}
         self.held = [(x, x._value) for x in unique.values()]
         for x, _ in self.held:
             x._value = _Unreadable(self)  # type: ignore[assignment]
