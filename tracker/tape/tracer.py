@@ -553,10 +553,11 @@ def _user_location(depth: int) -> tuple[Any, int]:
 
 Starter = Callable[[str, tuple[Any, ...], FrameType], Any]
 _starters: list[Starter] = []
-_testers: list[Callable[[Any, FrameType], Any]] = []
+Tester = Callable[["Tracer", Any, FrameType], Any]
+_testers: list[Tester] = []
 
 
-def set_loop_followers(starter: Starter, tester: Callable[[Any, FrameType], Any]) -> None:
+def set_loop_followers(starter: Starter, tester: Tester) -> None:
     """Set the functions that follow loops (called once, at import)."""
     _starters[:], _testers[:] = [starter], [tester]
 
@@ -576,7 +577,7 @@ def at_loop_test(tested: Any, frame: FrameType) -> Any:
     tracer = current_tracer()
     if not _testers or tracer is None or tracer.is_body_trace or tracer.abort_reason:
         return tested
-    return _testers[0](tested, frame)
+    return _testers[0](tracer, tested, frame)
 
 
 def note_extents(value: Value) -> None:

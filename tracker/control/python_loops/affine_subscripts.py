@@ -53,7 +53,7 @@ def subscripts_of(access: Value) -> Subscripts:
 def index_at(
     subscripts: Sequence[AffineSubscript | None], shape: tuple[int, ...]
 ) -> tuple[Any, ...]:
-    """The index of subscripts in this iteration of the outer loops: their first one."""
+    """The index of subscripts in this iteration of the outer loops."""
     plain: list[Any] = []
     for subscript in subscripts:
         if subscript is None:

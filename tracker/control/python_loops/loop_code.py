@@ -190,12 +190,17 @@ def _locals_of(step: dis.Instruction) -> tuple[Sequence[str], Sequence[str]]:
     return (), ()
 
 
+def _numbers_names(code: CodeType) -> bool:
+    """Whether local names are bound by instructions on them alone."""
+    return bool(code.co_flags & _OPTIMIZED) and _NESTED_BINDING.isdisjoint(code.co_names)
+
+
 @functools.lru_cache(4096)
 def loop_code(code: CodeType, offset: int, called: str | None) -> LoopCode | None:
     """The loop that iterates what the instruction at an offset gives, which is the call of a global
     by this name (None: it asks something for its iterator). None if there is no such loop, or it is
     not understood."""
-    if not code.co_flags & _OPTIMIZED or not _NESTED_BINDING.isdisjoint(code.co_names):
+    if not _numbers_names(code):
         return None
     reader = _Reader(code)
     at = reader.number_at(offset)
@@ -230,12 +235,13 @@ class TestedLoop:
 def tested_loop(code: CodeType, offset: int) -> TestedLoop | None:
     """The innermost loop around a test, the instruction at an offset; None if there is none, if it
     is a `for` statement, or not understood."""
-    if not code.co_flags & _OPTIMIZED or not _NESTED_BINDING.isdisjoint(code.co_names):
+    if not _numbers_names(code):
         return None
     reader = _Reader(code)
     steps, at = reader.steps, reader.number_at(offset)
     loops = [(head, last) for head, last in reader.back_edges if head <= at <= last]
-    if not loops or reader.ends_of_test(at) is None:
+    ends = reader.ends_of_test(at)
+    if not loops or ends is None:
         return None
     first, last = min(loops, key=lambda edge: edge[1] - edge[0])
     depth = reader.depths[first]
@@ -246,8 +252,6 @@ def tested_loop(code: CodeType, offset: int) -> TestedLoop | None:
         return None
     # `continue` may go to a copy of the test before the loop.
     first = min(head for head, source in reader.back_edges if first <= source <= last)
-    ends = reader.ends_of_test(at)
-    assert ends is not None
     outcomes = frozenset(outcome for outcome, to in ends.items() if first <= to <= last)
     found = _code_of(reader, code, range(first, last + 1), (first, last), at, reader.live[at])
     return None if found is None else TestedLoop(first, outcomes, found)

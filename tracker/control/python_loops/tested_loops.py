@@ -16,17 +16,17 @@ from tracker.control.python_loops.loop_code import TestedLoop, tested_loop
 from tracker.control.python_loops.rolling import UNBOUNDED, LoopRoller
 from tracker.tape.observers import thread_state
 from tracker.tape.record import data_of, value_of
-from tracker.tape.tracer import Tracer, current_tracer
+from tracker.tape.tracer import Tracer
 
 
-def at_test(tested: Any, frame: FrameType) -> Any:
+def at_test(tracer: Tracer, tested: Any, frame: FrameType) -> Any:
     """What the frame is to test in place of a tracked value: the same, or what the loop around this
     test has made of it."""
-    tracer = current_tracer()
-    for iteration in tracer.iterations if tracer is not None else ():
-        iteration.tests[value_of(tested)] = frame.f_code, frame.f_lasti
+    value = value_of(tested)
+    for iteration in tracer.iterations:
+        iteration.tests[value] = frame.f_code, frame.f_lasti
     loop = tested_loop(frame.f_code, frame.f_lasti)
-    if loop is None or tracer is None or np.ndim(value_of(tested).aval):
+    if loop is None or np.ndim(value.aval):
         return tested
     if thread_state.observer is not None or thread_state.stop_gradient is not None:
         return tested
