@@ -384,3 +384,44 @@ def test_a_larger_step_can_be_allowed():
     f = implicit.root(lambda x, a: x**2 - a, lambda a: a**0.5 + 0.01, tol=0.1)
     assert gradient(f, 4.0)[0] == pytest.approx(0.25, rel=1e-4)
     assert jacobian(f, 4.0)[0] == pytest.approx(0.25, rel=1e-4)
+
+
+class Plant:
+    """An implicit step that reads what the last one has stored."""
+
+    def __init__(self, gain):
+        self.gain, self.state = gain, np.array([1.0, 0.5])
+
+    def residual(self, x):
+        return x - self.state + 0.1 * self.gain * x**3
+
+    def step(self):
+        self.state = scipy.optimize.root(self.residual, self.state, tol=1e-12).x
+
+
+def _steps(gain):
+    plant = Plant(gain)
+    for _ in range(3):
+        plant.step()
+    return np.sum(plant.state)
+
+
+def test_equations_are_differentiated_with_what_they_read_when_they_were_solved():
+    """tests/scipy/test_state_between_solves.py has more kinds of state."""
+    compiled = tracker.jit(_steps)
+    for gain in (1.5, 1.6, 1.5):
+        want = (_steps(gain + 1e-5) - _steps(gain - 1e-5)) / 2e-5
+        assert tracker.gradient(_steps, gain)[0] == pytest.approx(want, rel=1e-6)
+        assert tracker.gradient(compiled, gain)[0] == pytest.approx(want, rel=1e-6)
+
+
+def test_an_equation_that_is_another_when_run_again_is_refused():
+    offset = np.zeros(1)
+
+    def f(k):
+        x = scipy.optimize.root(lambda x: k * x - 2.0 + offset, np.ones(1), tol=1e-12).x[0]
+        offset[0] = 1.0
+        return x
+
+    with pytest.raises(tracker.RuleError, match="another value when it was run again"):
+        tracker.gradient(f, 1.5)

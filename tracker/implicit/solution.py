@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.autodiff.boundary import run_lifted
+from tracker.autodiff.boundary import LiftedArguments, run_lifted
 from tracker.autodiff.call_ops import call_op, detach, record_outputs
 from tracker.autodiff.custom_rules import custom_gradient
 from tracker.autodiff.forward import forward_sweep
@@ -34,6 +34,7 @@ from tracker.autodiff.pullbacks import linearize
 from tracker.autodiff.reverse import reverse_sweep
 from tracker.errors import RuleError, UnsupportedError
 from tracker.implicit import krylov
+from tracker.implicit.restorable_state import RestorableState
 from tracker.tape.live_leaves import counted_as_live, is_history_needed
 from tracker.tape.record import value_of
 from tracker.tape.tracer import StopGradient
@@ -83,10 +84,33 @@ class Equation:
     def record(self, x: Any) -> Any:
         """x as the solution: with the derivatives that it has by the residual's."""
         with StopGradient() as cut:
-            self.residual(x)
+            self.rest = plain_data(self.residual(x))
         operands = list(cut.outer_values)
+        if not operands:
+            return x
+        self.state = RestorableState(self.residual)
         params = {"equation": self, "operands": operands}
-        return record_outputs(_solution_op, params, operands, [x])[0] if operands else x
+        return record_outputs(_solution_op, params, operands, [x])[0]
+
+    def lifted_residual(self, y: Any, operands: list[Value]) -> tuple[LiftedArguments, Value]:
+        """The residual at the solution, run again: as a function of a new leaf and the operands."""
+        with counted_as_live(operands):
+            lifted, r = run_lifted(self.residual, (y,), {})
+        if not self._has_same_rest(y, plain_data(r)):
+            raise RuleError(
+                f"the function that {self.name} solved gave another value when it was run again "
+                "for a derivative",
+                "Let it change nothing that it reads, and draw no random numbers",
+            )
+        return lifted, value_of(r)
+
+    def _has_same_rest(self, y: Any, rest: Any) -> bool:
+        """Whether what is left of the residual would move the solution by rounding only."""
+        if np.array_equal(rest, self.rest, equal_nan=True):
+            return True
+        step = plain_data(self.newton_step(plain_data(y), rest - self.rest))
+        limit = np.sqrt(np.finfo(step.dtype).eps) * (1 + _size(plain_data(y)))
+        return bool(_size(step) <= limit)
 
     def newton_step(self, x: Any, r: Any) -> Any:
         """A^-1 r, at plain numbers; raises where A is singular to working precision."""
@@ -140,21 +164,21 @@ def _pull(
     operands: list[Value],
 ) -> list[Any]:
     y = _with_needed_history(y)
-    seed = -equation.solve(y, g, adjoint=True)
-    with counted_as_live(operands):
-        lifted, r = run_lifted(equation.residual, (y,), {})
-    return reverse_sweep([(value_of(r), seed)], operands, lifted.epoch, times=times)
+    with equation.state.restored():
+        seed = -equation.solve(y, g, adjoint=True)
+        lifted, r = equation.lifted_residual(y, operands)
+    return reverse_sweep([(r, seed)], operands, lifted.epoch, times=times)
 
 
 def _push(
     ts: list[Any], y: Any, xs: list[Any], times: Any, *, equation: Equation, operands: list[Value]
 ) -> Any:
     y = _with_needed_history(y)
-    with counted_as_live(operands):
-        lifted, r = run_lifted(equation.residual, (y,), {})
-    pairs = list(zip(operands, ts, strict=True))
-    (t,) = forward_sweep(pairs, [value_of(r)], lifted.epoch, times)
-    return None if t is None else -equation.solve(y, t)
+    with equation.state.restored():
+        lifted, r = equation.lifted_residual(y, operands)
+        pairs = list(zip(operands, ts, strict=True))
+        (t,) = forward_sweep(pairs, [r], lifted.epoch, times)
+        return None if t is None else -equation.solve(y, t)
 
 
 def _with_needed_history(y: Any) -> Any:
