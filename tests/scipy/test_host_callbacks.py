@@ -194,6 +194,21 @@ class Network:
 
 
 NETWORK = Network()
+
+
+class Held:
+    def __init__(self, root):
+        self.root = root
+
+
+def _root(k):
+    return optimize.brentq(lambda x: k * x - 35.0, 0.0, 100.0)
+
+
+def _next_root(held, k):
+    return optimize.brentq(lambda x, held=held, k=k: x - held.root * k, 0.0, 100.0)
+
+
 DERIVED = {
     "arrays of an object": lambda k: optimize.root(
         lambda x: x - START + NETWORK.flow(x, k), START, tol=1e-12
@@ -201,6 +216,7 @@ DERIVED = {
     "odeint, arrays of an object": lambda k: integrate.odeint(
         lambda y, t: NETWORK.flow(y, k), START, [0.0, 1.0], rtol=1e-9, atol=1e-9, h0=0.01
     )[1, 0],
+    "an object among defaults": lambda k: _next_root(Held(_root(k)), k),
     "nquad": lambda k: integrate.nquad(
         lambda x, y, k: np.exp(-k * x * y), [(0, 1), (0, k)], (k,)
     )[0],
@@ -266,12 +282,13 @@ def _of_an_object(k):
 
 
 def _with_default(k):
-    root = optimize.brentq(lambda x: k * x - 35.0, 0.0, 10.0)
-    return optimize.brentq(lambda x, of=root, *, k=k: x - of * k + 25.0, 0.0, 10.0)
+    root = _root(k)
+    return optimize.brentq(lambda x, at=root: x - at, 0.0, 10.0)
 
 
 CAPTURING = {
-    "defaults": _with_default,
+    "defaults": lambda k: _next_root(Held(35.0 / k), _root(k)),
+    "a default": _with_default,
     "an object": _of_an_object,
     "a value": lambda k: optimize.brentq(lambda x: x - 7 if x < 5 else k * x - 35.0, 0.0, 10.0),
     "a condition": lambda k: optimize.root(lambda x: x - 5 if k > 4.5 else x + 5, START).x,
@@ -402,7 +419,17 @@ def test_functions_that_write_in_a_later_call_run_in_plain_python(residual):
             assert compiled(k) == pytest.approx(extension(springs[1], k), rel=1e-12)
 
 
-@pytest.mark.parametrize("f", [_path, _count])
+def _count_by_default(k):
+    count = types.SimpleNamespace(calls=0)
+
+    def counted(x, count=count, k=k):
+        count.calls += 1
+        return cubic(x, k)
+
+    return optimize.brentq(counted, 0.0, 3.0), count.calls
+
+
+@pytest.mark.parametrize("f", [_path, _count, _count_by_default])
 def test_functions_that_write_run_in_plain_python(f):
     compiled = jit(f)
     with pytest.warns(RuntimeWarning, match="under jit changes something that is not its own"):

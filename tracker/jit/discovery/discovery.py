@@ -458,7 +458,8 @@ class _Walker:
     def _visit_defaults(self, f: types.FunctionType) -> None:
         for name, given in (("__defaults__", f.__defaults__), ("__kwdefaults__", f.__kwdefaults__)):
             values = given.values() if isinstance(given, dict) else given or ()
-            if any(not isinstance(x, PLAIN_CLASSES) or isinstance(x, np.ndarray) for x in values):
+            classes = tuple(map(type, values))  # that of a tracked value is none of the plain ones
+            if any(not issubclass(c, PLAIN_CLASSES) or issubclass(c, np.ndarray) for c in classes):
                 self._add_source(AttributeSource, f, name, f"{f.__name__}.{name}")
             elif given:
                 self._add_source(FunctionSource, f, name, f"{f.__name__}.{name}")

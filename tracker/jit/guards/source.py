@@ -179,9 +179,6 @@ class FunctionSource(Source):
     def read_from(self, holder: Any) -> Any:
         return getattr(holder, self.name, MISSING)
 
-    def write(self, x: Any, on_holder: bool) -> None:  # defaults, for a solver's callback
-        setattr(self.holder.value, self.name, x)
-
 
 @record(frozen=True)
 class TypeSource(Source):

@@ -17,8 +17,10 @@ nothing can fail any more, so a failing guard leaves nothing written.
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
+import operator
 import os
 import sys
 import threading
@@ -131,13 +133,25 @@ class StateSnapshot:
             _keeps_contents(x, was) for x, was, _ in self.containers.values()
         )
 
-    def restore(self) -> None:
-        """Restore the values and contents."""
+    def with_leaves(self, change: Callable[[Any], Any]) -> StateSnapshot:
+        """The snapshot with other leaves at the sources and in the containers there."""
+        other = copy.copy(self)
+        other.entries = [(source, _with_leaves(x, change), own) for source, x, own in self.entries]
+        other.containers = {
+            number: (x, (names, tuple(_with_leaves(child, change) for child in children)), way)
+            for number, (x, (names, children), way) in self.containers.items()
+        }
+        return other
+
+    def restore(self, but_filled_gaps: bool = False) -> None:
+        """Restore the values and contents, but for what was missing or None."""
         for array, held in self.arrays or ():
             if not same_bytes(array, held):
                 array[...] = held
         for source, was, own in self.entries:
-            if not source.is_read_only and not _is_unchanged(source.read(), was):
+            if source.is_read_only or (but_filled_gaps and (was is None or was is MISSING)):
+                continue
+            if not _is_unchanged(source.read(), was):
                 source.write(was, own)
         for x, (names, children), _ in self.containers.values():
             if same_contents(source_children(x, True), (names, children)):
@@ -146,7 +160,8 @@ class StateSnapshot:
                 x.clear()
                 x.extend(children)
             elif isinstance(x, dict):
-                x.clear()
+                if not but_filled_gaps:
+                    x.clear()
                 x.update(zip(names, children, strict=True))
             elif is_plain_dataclass(x):
                 for name, child in zip(names, children, strict=True):
@@ -386,6 +401,16 @@ class StateDiff:
                 root = id(view_root(x))
                 if root not in self.input_numbers and roots.setdefault(root, id(x)) != id(x):
                     raise _Unrepresentable
+
+
+def _with_leaves(x: Any, change: Callable[[Any], Any]) -> Any:
+    """A value with other leaves; a container that can be written to stays, as it is written to."""
+    if isinstance(x, (list, deque, dict)) or is_plain_dataclass(x):
+        return x
+    leaves, structure = tree.flatten(x)
+    changed = list(map(change, leaves))
+    is_same = all(map(operator.is_, changed, leaves))
+    return x if is_same else tree.unflatten(structure, changed, x)
 
 
 def _is_unchanged(now: Any, was: Any) -> bool:
