@@ -468,3 +468,13 @@ class WhileLoops:
                 x = x * 0.5
             k += 1
         return x
+
+    def with_long_body(name, head):
+        """A loop whose jumps are too far for one instruction."""
+        body = "x = x * 0.99 + p[1] * 0.001 * np.sin(x); " * 40
+        space = {"np": np}
+        exec(f"def {name}(p):\n x = p[0]\n {head}{body}\n return x", space)
+        program(2)(space[name])
+
+    with_long_body("a_long_while", "while x > 0.1: ")
+    with_long_body("a_long_branch", "for i in range(20):\n  if x < 0.1: break\n  ")

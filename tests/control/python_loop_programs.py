@@ -675,3 +675,12 @@ class Iterations:
         for i in range(1, 12):
             x[i] = x[i] * np.float32(0.5) + x[i - 1]
         return x
+
+    def with_long_body(name):
+        """A loop whose jumps are too far for one instruction."""
+        body = "y = y * 0.9 + np.sin(x[i] * y) * 0.1; " * 40
+        space = {"np": np}
+        exec(f"def {name}(x):\n y = x\n for i in range(9):\n  {body}\n return y", space)
+        program(True)(space[name])
+
+    with_long_body("a_long_body")
