@@ -608,7 +608,7 @@ class Iterations:
             s = s + x[1] * float(i)
         return s
 
-    @program(False)
+    @program(True)
     def an_object_with_arrays(x):
         class Model:
             def __init__(self):

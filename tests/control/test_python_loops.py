@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
-from appending_loop_programs import PROGRAMS
+from object_loop_programs import PROGRAMS
 from python_loop_programs import M, X
 from tables import functions_of
 

@@ -1,9 +1,10 @@
 """What an iteration of a loop can read and change besides the numbers that it computes.
 
 `IterationState.before` looks at everything that the names in the loop lead to: numbers, arrays,
-text, and lists, tuples and dicts of these; NumPy's, `math`'s and Python's pure functions; and user
-functions, whose code is read like the loop's (`loop_code.py`). What leads elsewhere may change what
-is not compared, and there is no state. `is_unchanged` and `written` compare after the iteration.
+text, and lists, tuples and dicts of these; NumPy's, `math`'s and Python's pure functions; user
+functions, whose code is read like the loop's (`loop_code.py`); and the attributes and methods that
+this code names of objects of the user's classes. What leads elsewhere may change what is not
+compared, and there is no state. `is_unchanged` and `written` compare after the iteration.
 
 Invariant: if the state is unchanged but for the values of tracked arrays, the next iteration runs
 like this one.
@@ -12,6 +13,7 @@ like this one.
 from __future__ import annotations
 
 import builtins
+import enum
 import math
 import operator
 import types
@@ -26,7 +28,12 @@ from tracker.control.python_loops.loop_code import CodeNames, LoopCode, function
 from tracker.ir.op import NUMPY, UFUNCS
 from tracker.jit.tracing import BUILTIN_SHIMS
 from tracker.rebinding import original_of
-from tracker.support.instances import cell_contents
+from tracker.support.instances import (
+    cell_contents,
+    instance_dict,
+    is_namespace_class,
+    is_user_class,
+)
 from tracker.support.structs import field, record
 from tracker.tape.record import value_of
 from tracker.tape.tracked import Tracked
@@ -35,6 +42,7 @@ from tracker.tape.value import Value
 # Shims that tell nothing of what a symbolic number really is.
 _SHIMS = [BUILTIN_SHIMS[name] for name in ("isinstance", "range", "zip", "enumerate")]
 _DROP_INS = "tracker.numpy."
+_PURE_MODULES = ("tracker.scipy.special", "tracker.scipy.linalg", "tracker.scipy.fft")
 _MAX_OBJECTS = 2000
 _MAX_BYTES = 1 << 22  # of plain arrays that are compared
 _NUMBERS = (bool, int, float, complex, np.generic)
@@ -49,10 +57,10 @@ _NUMPY_NAMES = (
     "ones_like tri zeros zeros_like"
 )
 _ATTRIBUTE_NAMES = (
-    "T accumulate all any append argmax argmin argsort astype clip conj conjugate copy count "
-    "cumprod cumsum diagonal dot dtype flatten get imag index itemsize items keys max mean min mT "
-    "nbytes ndim outer prod ravel real reduce repeat reshape round shape size squeeze std strides "
-    "sum swapaxes take trace transpose values var"
+    "T __class__ accumulate all any append argmax argmin argsort astype clip conj conjugate copy "
+    "count cumprod cumsum diagonal dot dtype flatten get imag index itemsize items keys max mean "
+    "min mT nbytes ndim outer prod ravel real reduce repeat reshape round shape size squeeze std "
+    "strides sum swapaxes take trace transpose values var"
 )
 _NUMPY_NAMES_OF_GROWING = (
     "arange copy dot empty eye flip float32 float64 identity int32 int64 matmul ones sum zeros"
@@ -64,6 +72,15 @@ _ATTRIBUTES_OF_GROWING = frozenset(["T", "copy", "dot", "dtype", "ndim", "shape"
 _WRITING = frozenset(("copyto", "put", "place", "putmask", "put_along_axis", "fill_diagonal"))
 _ATTRIBUTES = frozenset(_ATTRIBUTE_NAMES.split())
 _MISSING = object()
+_UNKNOWN = object()  # what a method or a property gives
+# Attributes of objects that are no instances of user classes, and methods that no name calls.
+_BUILTIN_ATTRIBUTES = frozenset[str]().union(
+    *(dir(cls) for cls in (np.ndarray, np.float64, np.ufunc, np.dtype, complex, Tracked)),
+    *(dir(cls) for cls in (list, tuple, dict, str, bytes, slice, range, types.FunctionType)),
+)
+_NAMED_METHODS = frozenset(
+    ("__init__", "__new__", "__post_init__", "__repr__", "__str__", "__format__", "__hash__")
+)
 
 
 @record()
@@ -91,7 +108,7 @@ class IterationState:
         """The state before an iteration; None if it cannot be compared."""
         found = _Finder()
         reads = [each for each in loop.names.paths if each.name not in loop.bound]
-        found.add_names(loop.names, reads, names, frame.f_globals)
+        found.add_names(loop.names, reads, names, frame.f_globals, is_frame=True)
         found.add_data(names[name] for name in loop.carried if name in names)
         return found.state() if found.understood else None
 
@@ -131,6 +148,9 @@ class _Finder:
         self.seen: set[int] = set()
         self.found = IterationState()
         self.plain: dict[int, Any] = {}
+        self.functions: set[tuple[int, int]] = set()
+        self.objects: list[Any] = []  # of user classes
+        self.attributes: set[str] = set()  # names that are read from objects that are not known
 
     def state(self) -> IterationState | None:
         """What was found; plain arrays are compared only if something is stored."""
@@ -144,44 +164,103 @@ class _Finder:
         self,
         names: CodeNames,
         paths: Iterable[Any],
-        local: Mapping[str, Any] | None,
+        local: Mapping[str, Any],
         space: Mapping[str, Any],
         cells: Mapping[str, Any] | None = None,
+        is_frame: bool = False,
     ) -> None:
-        """Add what code names, given its globals, local names (None: unknown), and cells."""
+        """Add what code names, given its globals, local names (`is_frame`: all), and cells."""
         self.stores |= names.stores
-        self.understood &= names.attributes <= _ATTRIBUTES
-        self._note_attributes(names.attributes)
+        self._read(names.attributes)
         for path in paths:
-            if path.kind == "local" and local is None:
-                self.understood &= _ATTRIBUTES.issuperset(path.attributes)
-                self._note_attributes(path.attributes)
+            if path.kind == "local" and not is_frame and path.name not in local:
+                self._read(path.attributes)
                 continue
             if path.kind == "global":
                 x = space.get(path.name, getattr(builtins, path.name, _MISSING))
             else:
-                held = (cells if path.kind == "cell" else None) or local or {}
+                held = (cells if path.kind == "cell" else None) or local
                 x = held.get(path.name, _MISSING)
-            if x is _MISSING:
-                self.understood = False
-                return
             self._add_path(x, path.attributes)
 
     def _add_path(self, x: Any, attributes: tuple[str, ...]) -> None:
-        while attributes and isinstance(x, types.ModuleType):
-            x, attributes = getattr(x, attributes[0], None), attributes[1:]
-        if type(x) is list and attributes == ("append",):
-            self.found.appended[id(x)] = x, len(x)
-        elif attributes:
-            self.understood &= _ATTRIBUTES.issuperset(attributes)
-            self._note_attributes(attributes)
-            self._add(x)
+        """Add what attributes of an object lead to, which are read one from another."""
+        for at, name in enumerate(attributes):
+            if isinstance(x, (types.ModuleType, enum.EnumMeta)):
+                x = getattr(x, name, _MISSING)
+            elif is_user_class(type(x)):
+                x = self._attribute(x, name)
+            elif type(x) is list and attributes[at:] == ("append",):
+                self.found.appended[id(x)] = x, len(x)
+                return
+            else:
+                self._read(attributes[at:])
+                self._add(x)
+                return
+            if x is _UNKNOWN:
+                self._read(attributes[at + 1 :])
+                return
+        if x is _MISSING:
+            self.understood = False
         else:
             self._add(x, may_call=True)
 
+    def _read(self, attributes: Iterable[str]) -> None:
+        """Add what attributes lead to that are read from objects that are not known."""
+        for name in set(attributes) - self.attributes:
+            self.attributes.add(name)
+            if name in _BUILTIN_ATTRIBUTES:
+                self.understood &= name in _ATTRIBUTES
+                self.found.may_grow &= name in _ATTRIBUTES_OF_GROWING
+            for x in list(self.objects):
+                self._add_attribute(x, name)
+
+    def _add_attribute(self, x: Any, name: str) -> None:
+        found = self._attribute(x, name)
+        if found is not _UNKNOWN and found is not _MISSING:
+            self._add(found, may_call=True)
+
+    def _attribute(self, x: Any, name: str) -> Any:
+        """An attribute of an object of a user class; adds the code that reading it runs, or that a
+        method has."""
+        if name == "__class__":
+            return _UNKNOWN
+        raw = next((vars(c)[name] for c in type(x).__mro__ if name in vars(c)), _MISSING)
+        if type(raw) is types.MemberDescriptorType:
+            return getattr(x, name, _MISSING)
+        if type(raw) is property:
+            self.understood &= raw.fget is not None and self._add_method(raw.fget, x)
+            return _UNKNOWN
+        own = instance_dict(x)
+        if name in own and not hasattr(type(raw), "__set__"):
+            return own[name]
+        if type(raw) is types.FunctionType:
+            self.understood &= self._add_method(raw, x)
+            return _UNKNOWN
+        if type(raw) is staticmethod:
+            return raw.__func__
+        self.understood &= not hasattr(type(raw), "__get__")
+        return raw
+
+    def _add_method(self, f: Any, x: Any) -> bool:
+        """Add the code of a method; returns whether it is understood."""
+        return type(f) is types.FunctionType and self._add_function(f, x)
+
+    def _add_object(self, x: Any) -> None:
+        """Add an object of a user class: its operators, and the attributes that are read."""
+        self.objects.append(x)
+        for cls in type(x).__mro__[:-1]:
+            found = vars(cls) if is_user_class(cls) and not is_namespace_class(cls) else {}
+            for name in found.keys() - _NAMED_METHODS:
+                f = found[name] if name.startswith("__") else None
+                if type(f) is types.FunctionType and not _compares_fields(cls, f):
+                    self.understood &= self._add_function(f, x)
+        for name in list(self.attributes):
+            self._add_attribute(x, name)
+
     def add_data(self, data: Iterable[Any]) -> None:
         for x in data:
-            self._add(x)
+            self._add(x, may_call=True)
 
     def _add(self, x: Any, may_call: bool = False) -> None:
         cls = type(x)
@@ -203,6 +282,8 @@ class _Finder:
             if cls is not tuple:
                 self.found.containers[id(x)] = x, contents
             self.add_data(contents)
+        elif is_user_class(cls):
+            self._add_object(x)
         elif not is_constant(x):
             self.understood &= may_call and self._is_pure(x)
 
@@ -216,11 +297,11 @@ class _Finder:
         if getattr(handle, "_owner", None) is not None:
             self.understood = False
 
-    def _note_attributes(self, attributes: Iterable[str]) -> None:
-        self.found.may_grow &= _ATTRIBUTES_OF_GROWING.issuperset(attributes)
-
     def _is_pure(self, x: Any) -> bool:
         """Whether calls of an object only compute a result, or change what is compared."""
+        if type(x) is types.FunctionType and x.__module__.startswith(_PURE_MODULES):
+            self.found.may_grow = False
+            return True
         x = _original(x)
         if type(x) is types.ModuleType or any(x is shim for shim in _SHIMS):
             return True
@@ -235,22 +316,38 @@ class _Finder:
             return False
         if type(x) is types.BuiltinFunctionType:
             return x.__self__ is math
+        if type(x) is types.MethodType and is_user_class(type(x.__self__)):
+            self._add(x.__self__)
+            return self._add_method(x.__func__, x.__self__)
         return type(x) is types.FunctionType and self._add_function(x)
 
-    def _add_function(self, f: types.FunctionType) -> bool:
+    def _add_function(self, f: types.FunctionType, bound: Any = _MISSING) -> bool:
+        """Add what a function leads to, or a method of an object; returns whether all is
+        understood."""
         names = function_code(f.__code__)
         if names is None:
             return False
+        if (id(f), id(bound)) in self.functions:
+            return True
+        self.functions.add((id(f), id(bound)))
         held = (cell_contents(cell, _MISSING) for cell in f.__closure__ or ())
         cells = dict(zip(f.__code__.co_freevars, held, strict=True))
         self.add_data(f.__defaults__ or ())
         self.add_data((f.__kwdefaults__ or {}).values())
-        self.add_names(names, names.paths, None, f.__globals__, cells)
+        local = {} if bound is _MISSING else dict.fromkeys(f.__code__.co_varnames[:1], bound)
+        self.add_names(names, names.paths, local, f.__globals__, cells)
         return self.understood
+
+
+def _compares_fields(cls: type, method: types.FunctionType) -> bool:
+    """Whether `dataclass` has made a method: the others are named."""
+    return hasattr(cls, "__dataclass_fields__") and method.__code__.co_filename == "<string>"
 
 
 def is_constant(x: Any) -> bool:
     """Whether an object is a number, or text, of the builtin classes."""
+    if isinstance(x, enum.Enum):
+        return True
     if isinstance(x, _NUMBERS):
         return type(x).__module__ in ("builtins", "numpy")
     return type(x) in _TEXT or isinstance(x, np.dtype)

@@ -28,7 +28,14 @@ _PLAIN = frozenset(
         *("COMPARE_OP", "CONTAINS_OP", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SLICE", "BUILD_MAP"),
         *("BUILD_CONST_KEY_MAP", "LIST_EXTEND", "LIST_TO_TUPLE", "UNPACK_SEQUENCE"),
         *("LOAD_CONST", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_DEREF"),
-        *("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD", "STORE_FAST", "STORE_FAST_STORE_FAST"),
+        *(
+            "MAKE_FUNCTION",
+            "LOAD_GLOBAL",
+            "LOAD_ATTR",
+            "LOAD_METHOD",
+            "STORE_FAST",
+            "STORE_FAST_STORE_FAST",
+        ),
         *("STORE_FAST_LOAD_FAST", "GET_ITER", "FOR_ITER", "END_FOR", "POP_ITER", "POP_TOP"),
         *("COPY", "SWAP", "PUSH_NULL", "PRECALL", "CALL", "KW_NAMES", "CALL_KW"),
         *("CALL_FUNCTION_EX", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"),
@@ -371,6 +378,14 @@ def _names_of(steps: Sequence[dis.Instruction], more: frozenset[str]) -> CodeNam
             attributes.add(step.argval) if chain is None else chain.append(step.argval)
             continue
         chain = None
+        if type(step.argval) is CodeType:  # of a function that is made here
+            inner = function_code(step.argval)
+            if inner is None:
+                return None
+            paths += [(p.kind, p.name, [*p.attributes]) for p in inner.paths if p.kind == "global"]
+            attributes.update(*(p.attributes for p in inner.paths if p.kind == "local"))
+            attributes |= inner.attributes
+            stores |= inner.stores
         for kind, read in _reads(step):
             chain = None if kind == "local" and read in bound else []
             paths.append((kind, read, [] if chain is None else chain))
