@@ -79,7 +79,11 @@ _BUILTIN_ATTRIBUTES = frozenset[str]().union(
     *(dir(cls) for cls in (list, tuple, dict, str, bytes, slice, range, types.FunctionType)),
 )
 _NAMED_METHODS = frozenset(
-    ("__init__", "__new__", "__post_init__", "__repr__", "__str__", "__format__", "__hash__")
+    f"__{name}__"
+    for name in (
+        *("init", "new", "post_init", "init_subclass", "class_getitem", "replace", "copy"),
+        *("deepcopy", "getstate", "setstate", "reduce", "repr", "str", "format", "hash", "dir"),
+    )
 )
 
 
