@@ -157,7 +157,7 @@ class Objects:
                 field.law = Law.LINEAR
         return y
 
-    @program(False)
+    @program(True)
     def counts(x):
         counter, y = Counter(), x
         for _ in range(9):

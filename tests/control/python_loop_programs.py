@@ -402,7 +402,7 @@ class Iterations:
             y = y * (1 + 0.1 / int(calls[0]))
         return y
 
-    @program(False)
+    @program(True)
     def an_attribute_changes(x):
         class Box:
             total = 0.0

@@ -1,6 +1,9 @@
 """Python loops that are left when a condition on values holds: one trace for any number of
 iterations."""
 
+import re
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -49,6 +52,11 @@ UPDATES = (
     "a = a * 0.8 + 0.02 * b",
     "b = b * 0.9 - 0.01 * a",
     "a, b = b, a",
+    "v, u = u, v * 0.5 + 0.1 * u",
+    "u = v",
+    "u = u + 0.1 * v * a",
+    "q = (q[1], q[0] * 0.9 + a)",
+    "q = (q[0] + t, q[1])",
     "k += 1",
     "t = a * b",
     "s = s + a * 0.1",
@@ -83,6 +91,9 @@ HEADS = (
 )
 
 
+NAMES = "abstkvwuq"
+
+
 @st.composite
 def programs(draw):
     number = st.sampled_from((0.05, 0.2, 0.4, 0.8, 1.5, 3.0))
@@ -91,20 +102,22 @@ def programs(draw):
     lines = ["k += 1", "n += 1"] if head.startswith("while") else ["n = i"]
     lines += ["if n >= 30: break", *body, "a = a * 0.97"]
     text = [
-        "def f(p):",
         "    a, b, s, t, k, n = p[0], p[1], p[0] * 0.1, p[2], 0, -1",
-        "    v, i, w = p * 0.3, 0, 0.0",
+        "    v, i, w, u, q = p * 0.3, 0, 0.0, p * 0.2, (p[1], 1.0)",
         f"    {head.format(c=draw(number))}",
         *(f"        {line.format(c=draw(number))}" for line in lines),
-        "    return a + 2.0 * b + s + t + 0.1 * k + np.sum(v) + i * a + w * b",
+        "    u += a",
+        "    return a + 2.0 * b + s + t + 0.1 * k + np.sum(v * u) + i * a + w * b + q[0] * q[1]",
     ]
-    return "\n".join(text)
+    stored = "".join(draw(st.sets(st.sampled_from(NAMES)))) or "_"
+    body = re.sub(rf"\b([{stored}])\b", r"held.\1", "\n".join(text))
+    return f"def f(p):\n    held = SimpleNamespace()\n{body}"
 
 
 @settings(max_examples=60)
 @given(programs(), st.booleans())
 def test_drawn_programs(text, always_pays):
-    space = {"np": np, "table": np.linspace(0.1, 0.9, 256)}
+    space = {"np": np, "SimpleNamespace": SimpleNamespace, "table": np.linspace(0.1, 0.9, 256)}
     exec(text, space)
     f = space["f"]
     with pytest.MonkeyPatch.context() as patch:

@@ -19,6 +19,7 @@ import numpy as np
 from tracker.control.python_loops.affine_subscripts import NotRollable
 from tracker.control.python_loops.constants import ConstantValues
 from tracker.control.python_loops.iteration_state import IterationState, is_constant
+from tracker.control.python_loops.places import Place
 from tracker.ops.shape.rows import rows_of
 from tracker.tape.record import value_of, wrap
 from tracker.tape.tracked import Tracked
@@ -26,11 +27,11 @@ from tracker.tape.value import Value
 
 
 class GrowingLists:
-    """What an iteration has appended. `starts` and `ends` are what the carried names had before and
-    after it."""
+    """What an iteration has appended. `starts` and `ends` are what the carried places had before
+    and after it."""
 
     def __init__(
-        self, state: IterationState, starts: Mapping[str, Any], ends: Mapping[str, Any]
+        self, state: IterationState, starts: Mapping[Place, Any], ends: Mapping[Place, Any]
     ) -> None:
         self.state, self.starts, self.ends = state, starts, ends
         self.parts = [(x, length, x[length:]) for x, length in state.grown()]
@@ -70,10 +71,10 @@ class GrowingLists:
         count: int,
         stacks: Mapping[Value, Any],
         numbers: Mapping[Value, Sequence[Any]],
-        after: Mapping[str, Any],
+        after: Mapping[Place, Any],
     ) -> None:
         """Have lists what all iterations append: rows of stacks, or plain numbers. `after`: what
-        names have after the loop."""
+        places have after the loop."""
         objects: dict[int, list[Any]] = {}
         for key, leaf in self.leaves.items():
             value = value_of(leaf)

@@ -11,10 +11,10 @@ import numpy as np
 from tracker.control.python_loops.affine_subscripts import NotRollable
 from tracker.control.python_loops.iteration_body import Carry
 from tracker.control.python_loops.iteration_state import IterationState
+from tracker.control.python_loops.places import Place, Places
 from tracker.ir.types import type_of
 from tracker.ops.elementwise.unary import positive
 from tracker.ops.indexing.views_and_writes import write_value
-from tracker.support.cpython import set_frame_locals
 from tracker.support.structs import record
 from tracker.tape.record import apply, value_of, wrap
 from tracker.tape.tracked import Tracked, view_root
@@ -24,20 +24,20 @@ _NUMBERS = (int, float, complex)
 
 
 @record(eq=False)
-class CarriedNames:
-    """The local names that a loop carries, when an iteration begins.
+class CarriedPlaces:
+    """The places of what a loop carries, when an iteration begins.
 
     names      what was put there
     originals  what the plain loop has in those that hold a symbolic number
     starts     the values of those that are tracked
     """
 
-    names: dict[str, Any]
-    originals: dict[str, Any]
-    starts: dict[str, Value]
+    names: dict[Place, Any]
+    originals: dict[Place, Any]
+    starts: dict[Place, Value]
 
     @staticmethod
-    def of(carried: Mapping[str, Any], state: IterationState) -> CarriedNames | None:
+    def of(carried: Mapping[Place, Any], state: IterationState) -> CarriedPlaces | None:
         """Symbolic numbers for plain ones; None if an array has other names, from which it could
         not be told apart."""
         if any(_is_shared_array(x, state) for x in carried.values()):
@@ -46,10 +46,10 @@ class CarriedNames:
         put = {name: x for name, x in found.items() if x is not None}
         names = {**carried, **put}
         starts = {name: value_of(x) for name, x in names.items() if type(x) is Tracked}
-        return CarriedNames(names, {name: carried[name] for name in put}, starts)
+        return CarriedPlaces(names, {name: carried[name] for name in put}, starts)
 
     @property
-    def symbolic(self) -> dict[str, Any]:
+    def symbolic(self) -> dict[Place, Any]:
         """The symbolic numbers."""
         return {name: self.names[name] for name in self.originals}
 
@@ -83,19 +83,19 @@ def _is_number(aval: Any) -> bool:
 
 
 class IterationCarries:
-    """What an iteration has given other values: names, and arrays that it has written into.
+    """What an iteration has given other values: places, and arrays that it has written into.
 
-    kept    names that go on with what they had
-    all     by name, or by the id of the array
+    kept    places that go on with what they had
+    all     by place, or by the id of the array
     arrays  by their ids
     """
 
     def __init__(
-        self, carried: CarriedNames, state: IterationState, names: Mapping[str, Any]
+        self, carried: CarriedPlaces, state: IterationState, names: Mapping[Place, Any]
     ) -> None:
         self.carried, self.state, self.names = carried, state, names
-        self.kept: dict[str, Any] = {}
-        self.all: dict[str | int, Carry] = {}
+        self.kept: dict[Place, Any] = {}
+        self.all: dict[Place | int, Carry] = {}
         self.arrays: dict[int, Tracked] = {}
         handles = {id(x) for x, _ in state.handles.values()}
         for name, before in carried.names.items():
@@ -106,7 +106,8 @@ class IterationCarries:
                 continue
             if type(before) is not Tracked:
                 raise NotRollable(f"{name} changes")
-            if id(view_root(after)) in handles and not _is_number(value_of(after).aval):
+            is_other = id(view_root(after)) in handles and not _is_number(value_of(after).aval)
+            if is_other and not self._moves_on(after):
                 raise NotRollable(f"{name} is an array that has another name")
             end = value_of(after) if type(after) is Tracked else after
             self.all[name] = self._carry_of_name(name, end)
@@ -117,7 +118,15 @@ class IterationCarries:
             self.all[id(handle)] = carry(value, handle._value, wrap(value))
         self._refuse_shared()
 
-    def _carry_of_name(self, name: str, end: Any) -> Carry:
+    def _moves_on(self, array: Any) -> bool:
+        """Whether an array has gone from one place to another one (`before = now`), and nothing is
+        written that has two names for a while."""
+        left = [place for place, x in self.carried.names.items() if x is array]
+        held = sum(x is array for x in self.names.values())
+        is_gone = all(self.names.get(place) is not array for place in left)
+        return bool(left) and is_gone and held == 1 and not self.state.written()
+
+    def _carry_of_name(self, name: Place, end: Any) -> Carry:
         before = self.carried.names[name]
         start = self.carried.starts[name]
         origin = self.carried.originals.get(name, before)
@@ -128,7 +137,7 @@ class IterationCarries:
         for key in others.all:
             if key in self.all:
                 continue
-            if isinstance(key, str):
+            if not isinstance(key, int):
                 self.all[key] = self._carry_of_name(key, self.carried.starts[key])
                 self.kept.pop(key, None)
             else:
@@ -147,7 +156,7 @@ class IterationCarries:
         for start in starts:
             if sum(value is start for value in reached) > 1:
                 raise NotRollable("two arrays or names have the same value")
-        changed = [self.names[name] for name in self.all if isinstance(name, str)]
+        changed = [self.names[name] for name in self.all if not isinstance(name, int)]
         arrays = [
             id(view_root(x))
             for x in changed
@@ -156,10 +165,10 @@ class IterationCarries:
         if len(set(arrays)) < len(arrays):
             raise NotRollable("two names have one array")
 
-    def assign(self, results: Mapping[str | int, Any], frame: FrameType) -> None:
-        """Give names and arrays their values after the loop."""
-        named = {key: x for key, x in results.items() if isinstance(key, str)}
-        set_frame_locals(frame, {**self.kept, **named})
+    def assign(self, results: Mapping[Place | int, Any], places: Places, frame: FrameType) -> None:
+        """Give places and arrays their values after the loop."""
+        named = {key: x for key, x in results.items() if not isinstance(key, int)}
+        places.write(frame, {**self.kept, **named})
         for key, handle in self.arrays.items():
             write_value(handle, results[key])
 

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from tracker.control.python_loops.loop_code import CodeNames, LoopCode, function_code
+from tracker.control.python_loops.places import MISSING, class_attribute, own_attribute
 from tracker.ir.op import NUMPY, UFUNCS
 from tracker.jit.tracing import BUILTIN_SHIMS
 from tracker.rebinding import original_of
@@ -71,13 +72,13 @@ _NUMPY_OF_GROWING = frozenset(getattr(np, name) for name in _NUMPY_NAMES_OF_GROW
 _ATTRIBUTES_OF_GROWING = frozenset(["T", "copy", "dot", "dtype", "ndim", "shape", "size", "sum"])
 _WRITING = frozenset(("copyto", "put", "place", "putmask", "put_along_axis", "fill_diagonal"))
 _ATTRIBUTES = frozenset(_ATTRIBUTE_NAMES.split())
-_MISSING = object()
 _UNKNOWN = object()  # what a method or a property gives
 # Attributes of objects that are no instances of user classes, and methods that no name calls.
 _BUILTIN_ATTRIBUTES = frozenset[str]().union(
-    *(dir(cls) for cls in (np.ndarray, np.float64, np.ufunc, np.dtype, complex, Tracked)),
-    *(dir(cls) for cls in (list, tuple, dict, str, bytes, slice, range, types.FunctionType)),
+    *(dir(cls) for cls in (np.ndarray, np.float64, np.ufunc, Tracked, list, tuple, dict)),
+    *(dir(cls) for cls in (types.FunctionType, types.ModuleType, type)),
 )
+_ARRAY_ATTRIBUTES = frozenset((*dir(np.ndarray), *dir(Tracked)))
 _NAMED_METHODS = frozenset(
     f"__{name}__"
     for name in (
@@ -96,6 +97,8 @@ class IterationState:
     containers  lists and dicts, with their contents
     arrays      plain arrays, with copies
     appended    lists that are read by `x.append` alone, with their lengths
+    places      objects of user classes and attributes of theirs that may be stored; `absent`: those
+                that they have not; `others`: modules and functions, with what they have there
     may_grow    whether the extents of what slices give are asked for only in ways that are noticed
                 (`SymbolicIteration.may_grow`)
     """
@@ -105,6 +108,9 @@ class IterationState:
     containers: dict[int, tuple[Any, tuple[Any, ...]]] = field(default_factory=dict)
     arrays: dict[int, tuple[Any, Any]] = field(default_factory=dict)
     appended: dict[int, tuple[list[Any], int]] = field(default_factory=dict)
+    places: list[tuple[Any, str]] = field(default_factory=list)
+    absent: list[tuple[Any, str]] = field(default_factory=list)
+    others: list[tuple[Any, str, Any]] = field(default_factory=list)
     may_grow: bool = True
 
     @staticmethod
@@ -122,11 +128,15 @@ class IterationState:
 
     def is_unchanged(self) -> bool:
         """Whether containers and plain arrays are what they were, but for what was appended, and no
-        view was written."""
+        attribute was stored but at the places."""
         for x, contents in self.containers.values():
             now = _contents(x)
             if len(now) != len(contents) or any(map(operator.is_not, now, contents)):
                 return False
+        if any(own_attribute(x, name) is not MISSING for x, name in self.absent):
+            return False
+        if any(vars(x).get(name, MISSING) is not was for x, name, was in self.others):
+            return False
         return all(copy.tobytes() == array.tobytes() for array, copy in self.arrays.values())
 
     def written(self) -> list[tuple[Tracked, Value]]:
@@ -155,14 +165,52 @@ class _Finder:
         self.functions: set[tuple[int, int]] = set()
         self.objects: list[Any] = []  # of user classes
         self.attributes: set[str] = set()  # names that are read from objects that are not known
+        self.stored: set[str] = set()  # names that are stored
+        self.known: set[tuple[int, str]] = set()  # attributes whose values have been added
+        self.others: list[Any] = []  # modules and functions
+        self.reads_classes = False
 
     def state(self) -> IterationState | None:
         """What was found; plain arrays are compared only if something is stored."""
+        if self.stored and not self._add_places():
+            return None
         if self.stores:
             if sum(array.nbytes for array in self.plain.values()) > _MAX_BYTES:
                 return None
             self.found.arrays = {key: (x, x.copy()) for key, x in self.plain.items()}
         return self.found
+
+    def _add_places(self) -> bool:
+        """Add the attributes that are stored; returns whether all is understood."""
+        found, done, count = self.found, set[tuple[int, str]](), -1
+        while count < len(done):  # setters store more
+            count = len(done)
+            for x in list(self.objects):
+                for name in self.stored - {name for key, name in done if key == id(x)}:
+                    done.add((id(x), name))
+                    self._add_setter(x, name)
+                    value = own_attribute(x, name)
+                    (found.absent if value is MISSING else found.places).append((x, name))
+                    if value is not MISSING:
+                        self._add_value(x, name, value)
+        for x in self.others:
+            if hasattr(x, "__dict__"):
+                found.others += [(x, name, vars(x).get(name, MISSING)) for name in self.stored]
+        self.understood &= not self.reads_classes and self.stored.isdisjoint(_ARRAY_ATTRIBUTES)
+        return self.understood
+
+    def _add_setter(self, x: Any, name: str) -> None:
+        raw = class_attribute(type(x), name)
+        if type(raw) is property:
+            self.understood &= self._add_method(raw.fset, x)
+        elif type(raw) is not types.MemberDescriptorType:
+            self.understood &= not hasattr(type(raw), "__set__")
+
+    def _add_value(self, x: Any, name: str, value: Any) -> None:
+        """Add what an object has under a name, once."""
+        if (id(x), name) not in self.known:
+            self.known.add((id(x), name))
+            self._add(value, may_call=True)
 
     def add_names(
         self,
@@ -175,25 +223,28 @@ class _Finder:
     ) -> None:
         """Add what code names, given its globals, local names (`is_frame`: all), and cells."""
         self.stores |= names.stores
+        self.stored |= names.stored
         self._read(names.attributes)
         for path in paths:
             if path.kind == "local" and not is_frame and path.name not in local:
                 self._read(path.attributes)
                 continue
             if path.kind == "global":
-                x = space.get(path.name, getattr(builtins, path.name, _MISSING))
+                x = space.get(path.name, getattr(builtins, path.name, MISSING))
             else:
                 held = (cells if path.kind == "cell" else None) or local
-                x = held.get(path.name, _MISSING)
+                x = held.get(path.name, MISSING)
             self._add_path(x, path.attributes)
 
     def _add_path(self, x: Any, attributes: tuple[str, ...]) -> None:
         """Add what attributes of an object lead to, which are read one from another."""
+        holder = None
         for at, name in enumerate(attributes):
             if isinstance(x, (types.ModuleType, enum.EnumMeta)):
-                x = getattr(x, name, _MISSING)
+                self.others.append(x)
+                holder, x = None, getattr(x, name, MISSING)
             elif is_user_class(type(x)):
-                x = self._attribute(x, name)
+                holder, x = (x, name), self._attribute(x, name)
             elif type(x) is list and attributes[at:] == ("append",):
                 self.found.appended[id(x)] = x, len(x)
                 return
@@ -204,15 +255,18 @@ class _Finder:
             if x is _UNKNOWN:
                 self._read(attributes[at + 1 :])
                 return
-        if x is _MISSING:
+        if x is MISSING:
             self.understood = False
-        else:
+        elif holder is None:
             self._add(x, may_call=True)
+        else:
+            self._add_value(*holder, x)
 
     def _read(self, attributes: Iterable[str]) -> None:
         """Add what attributes lead to that are read from objects that are not known."""
         for name in set(attributes) - self.attributes:
             self.attributes.add(name)
+            self.reads_classes |= name == "__class__"
             if name in _BUILTIN_ATTRIBUTES:
                 self.understood &= name in _ATTRIBUTES
                 self.found.may_grow &= name in _ATTRIBUTES_OF_GROWING
@@ -221,17 +275,18 @@ class _Finder:
 
     def _add_attribute(self, x: Any, name: str) -> None:
         found = self._attribute(x, name)
-        if found is not _UNKNOWN and found is not _MISSING:
-            self._add(found, may_call=True)
+        if found is not _UNKNOWN and found is not MISSING:
+            self._add_value(x, name, found)
 
     def _attribute(self, x: Any, name: str) -> Any:
         """An attribute of an object of a user class; adds the code that reading it runs, or that a
         method has."""
         if name == "__class__":
+            self.reads_classes = True
             return _UNKNOWN
-        raw = next((vars(c)[name] for c in type(x).__mro__ if name in vars(c)), _MISSING)
+        raw = class_attribute(type(x), name)
         if type(raw) is types.MemberDescriptorType:
-            return getattr(x, name, _MISSING)
+            return getattr(x, name, MISSING)
         if type(raw) is property:
             self.understood &= raw.fget is not None and self._add_method(raw.fget, x)
             return _UNKNOWN
@@ -289,6 +344,7 @@ class _Finder:
         elif is_user_class(cls):
             self._add_object(x)
         elif not is_constant(x):
+            self.others.append(x)
             self.understood &= may_call and self._is_pure(x)
 
     def _add_handle(self, handle: Tracked) -> None:
@@ -325,7 +381,7 @@ class _Finder:
             return self._add_method(x.__func__, x.__self__)
         return type(x) is types.FunctionType and self._add_function(x)
 
-    def _add_function(self, f: types.FunctionType, bound: Any = _MISSING) -> bool:
+    def _add_function(self, f: types.FunctionType, bound: Any = MISSING) -> bool:
         """Add what a function leads to, or a method of an object; returns whether all is
         understood."""
         names = function_code(f.__code__)
@@ -334,11 +390,11 @@ class _Finder:
         if (id(f), id(bound)) in self.functions:
             return True
         self.functions.add((id(f), id(bound)))
-        held = (cell_contents(cell, _MISSING) for cell in f.__closure__ or ())
+        held = (cell_contents(cell, MISSING) for cell in f.__closure__ or ())
         cells = dict(zip(f.__code__.co_freevars, held, strict=True))
         self.add_data(f.__defaults__ or ())
         self.add_data((f.__kwdefaults__ or {}).values())
-        local = {} if bound is _MISSING else dict.fromkeys(f.__code__.co_varnames[:1], bound)
+        local = {} if bound is MISSING else dict.fromkeys(f.__code__.co_varnames[:1], bound)
         self.add_names(names, names.paths, local, f.__globals__, cells)
         return self.understood
 

@@ -3,8 +3,8 @@ only change what `iteration_state.py` compares.
 
 `loop_code` reads a loop once, but for what runs only where the loop is left; `function_code` does
 the same for the whole of a function that the loop calls. Only instructions on the lists below are
-understood: nothing that binds attributes, globals or closure variables, yields, imports, makes
-functions, or handles exceptions.
+understood: nothing that binds globals or closure variables, deletes, yields, imports, or handles
+exceptions.
 
 Invariant: a loop that is not understood has no `LoopCode`.
 """
@@ -23,7 +23,14 @@ from tracker.support.structs import record
 
 _PLAIN = frozenset(
     (
-        *("BINARY_OP", "BINARY_SUBSCR", "BINARY_SLICE", "STORE_SUBSCR", "STORE_SLICE"),
+        *(
+            "BINARY_OP",
+            "BINARY_SUBSCR",
+            "BINARY_SLICE",
+            "STORE_SUBSCR",
+            "STORE_SLICE",
+            "STORE_ATTR",
+        ),
         *("UNARY_NEGATIVE", "UNARY_NOT", "UNARY_INVERT", "UNARY_POSITIVE", "TO_BOOL"),
         *("COMPARE_OP", "CONTAINS_OP", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SLICE", "BUILD_MAP"),
         *("BUILD_CONST_KEY_MAP", "LIST_EXTEND", "LIST_TO_TUPLE", "UNPACK_SEQUENCE"),
@@ -72,11 +79,13 @@ class CodeNames:
     paths       the names that it reads
     attributes  attributes that it reads from results
     stores      whether it writes into subscripts, updates in place or names `out`
+    stored      attributes that it stores
     """
 
     paths: tuple[NamePath, ...]
     attributes: frozenset[str]
     stores: bool
+    stored: frozenset[str]
 
 
 @record(frozen=True, eq=False)
@@ -368,6 +377,7 @@ def _names_of(steps: Sequence[dis.Instruction], more: frozenset[str]) -> CodeNam
     bound = {name for step in steps for name in _locals_of(step)[1]}
     paths: list[tuple[str, str, list[str]]] = []
     attributes: set[str] = set()
+    stored: set[str] = set()
     stores = False
     chain: list[str] | None = None
     for step in steps:
@@ -385,15 +395,18 @@ def _names_of(steps: Sequence[dis.Instruction], more: frozenset[str]) -> CodeNam
             paths += [(p.kind, p.name, [*p.attributes]) for p in inner.paths if p.kind == "global"]
             attributes.update(*(p.attributes for p in inner.paths if p.kind == "local"))
             attributes |= inner.attributes
+            stored |= inner.stored
             stores |= inner.stores
         for kind, read in _reads(step):
             chain = None if kind == "local" and read in bound else []
             paths.append((kind, read, [] if chain is None else chain))
+        if name == "STORE_ATTR":
+            stored.add(step.argval)
         stores |= name in ("STORE_SUBSCR", "STORE_SLICE")
         stores |= name == "BINARY_OP" and step.argrepr.endswith("=")
         stores |= name in ("KW_NAMES", "LOAD_CONST", "CALL_FUNCTION_EX") and _names_out(step)
     found = {NamePath(kind, read, tuple(chain)) for kind, read, chain in paths}
-    return CodeNames(tuple(found), frozenset(attributes), stores)
+    return CodeNames(tuple(found), frozenset(attributes), stores, frozenset(stored))
 
 
 def _is_plus(step: dis.Instruction) -> bool:

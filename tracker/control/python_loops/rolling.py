@@ -16,14 +16,15 @@ import numpy as np
 from tracker.control.python_loops.constants import ConstantValues
 from tracker.control.python_loops.growing_lists import GrowingLists, with_plain_numbers
 from tracker.control.python_loops.iteration_body import Carry, Iteration, IterationBody, Symbol
-from tracker.control.python_loops.iteration_carries import CarriedNames, IterationCarries
+from tracker.control.python_loops.iteration_carries import CarriedPlaces, IterationCarries
 from tracker.control.python_loops.iteration_state import IterationState
 from tracker.control.python_loops.loop_code import LoopCode, may_leave
+from tracker.control.python_loops.places import Places
 from tracker.control.python_loops.recorded_loop import RecordedLoop
 from tracker.ir.types import type_of
 from tracker.jit.tracing import calls_unmonitored
 from tracker.ops.elementwise.comparison import equal
-from tracker.support.cpython import frame_locals, set_frame_locals
+from tracker.support.cpython import frame_locals
 from tracker.support.structs import record
 from tracker.tape.loop_index import Affine, SymbolicIteration
 from tracker.tape.record import apply, data_of, value_of, wrap
@@ -57,7 +58,8 @@ class _SymbolicRun:
     iteration: Iteration
     at: int
     state: IterationState
-    carried: CarriedNames
+    places: Places
+    carried: CarriedPlaces
     test: Value | None
     marks: tuple[int, ...]
     guards: int
@@ -110,8 +112,8 @@ class LoopRoller:
         state = IterationState.before(frame, names, self.code)
         if state is None:
             return None
-        found = {name: names[name] for name in self.code.carried if name in names}
-        carried = CarriedNames.of(found, state)
+        places = Places(frame, self.code.carried, state.places)
+        carried = CarriedPlaces.of(places.read(frame), state)
         if carried is None:
             return None
         if test is not None and any(type(x) is not Tracked for x in carried.names.values()):
@@ -123,11 +125,11 @@ class LoopRoller:
         iteration = Iteration(symbolic, tracer, begin, [Symbol(symbolic.number, 0, 1)])
         guards = len(tracer.guards.conversions)
         self.run = _SymbolicRun(
-            symbolic, iteration, at, state, carried, test, _marks(tracer), guards
+            symbolic, iteration, at, state, places, carried, test, _marks(tracer), guards
         )
         self.paths = paths
         if carried.originals:
-            set_frame_locals(frame, carried.symbolic)
+            places.write(frame, carried.symbolic)
         tracer.iterations.append(symbolic)
         return iteration
 
@@ -140,40 +142,31 @@ class LoopRoller:
             return None
         del iterations[iterations.index(run.symbolic) :]
         with calls_unmonitored():
-            names = frame_locals(frame)
             constants = ConstantValues(run.iteration, run.carried.plain)
             try:
-                rolled = self._roll(run, names, constants, frame, test)
+                rolled = self._roll(run, constants, frame, test)
             except Exception:  # the plain loop raises at the iteration that does
                 rolled = None
                 del self.tracer.errors[run.marks[0] :]
             if rolled is None:
                 with_plain_numbers(run.state, constants)
-                self._restore(run, names, constants, frame)
+                self._restore(run, constants, frame)
         return rolled
 
-    def _restore(
-        self,
-        run: _SymbolicRun,
-        names: dict[str, Any],
-        constants: ConstantValues,
-        frame: FrameType,
-    ) -> None:
-        """Give names plain numbers again, and forget guards on them."""
+    def _restore(self, run: _SymbolicRun, constants: ConstantValues, frame: FrameType) -> None:
+        """Give names and attributes plain numbers again, and forget guards on them."""
         guards = self.tracer.guards.conversions
         guards[run.guards :] = [g for g in guards[run.guards :] if g[1] not in constants.values]
-        plain = {
-            name: names[name]._value.data
-            for name in self.code.bound
-            if type(names.get(name)) is Tracked and names[name]._value in constants.values
-        }
+        places = Places(frame, self.code.bound, [*run.state.places, *run.state.absent])
+        held = places.read(frame).items()
+        tracked = ((place, x._value) for place, x in held if type(x) is Tracked)
+        plain = {place: value.data for place, value in tracked if value in constants.values}
         if plain:
-            set_frame_locals(frame, plain)
+            places.write(frame, plain)
 
     def _roll(
         self,
         run: _SymbolicRun,
-        names: dict[str, Any],
         constants: ConstantValues,
         frame: FrameType,
         test: Value | None,
@@ -187,13 +180,14 @@ class LoopRoller:
             return None
         if run.symbolic.has_learned or not state.is_unchanged():
             return None
-        run.carries = carries = IterationCarries(run.carried, state, names)
+        ends = run.places.read(frame)
+        run.carries = carries = IterationCarries(run.carried, state, ends)
         if run.test is not None and test is not None:
             if type_of(test.aval) != type_of(run.test.aval):
                 return None
             carries.all[_TEST] = Carry(run.test, test, wrap(run.test))
         starts = {each.start for each in carries.all.values()}
-        lists = GrowingLists(state, run.carried.names, names)
+        lists = GrowingLists(state, run.carried.names, ends)
         conditions = self._conditions(run, starts)
         if conditions is None or len(starts) < len(carries.all):
             return None
@@ -232,8 +226,8 @@ class LoopRoller:
         found = [
             data if data is not None else made for data, made in zip(exact, results, strict=True)
         ]
-        run.carries.assign(dict(zip(run.carries.all, found, strict=True)), frame)
-        lists.extend(count, stacks, numbers, frame_locals(frame))
+        run.carries.assign(dict(zip(run.carries.all, found, strict=True)), run.places, frame)
+        lists.extend(count, stacks, numbers, run.places.read(frame))
         self.attempts = 0
         return RolledLoop(run.at, count, None, None)
 
@@ -270,7 +264,7 @@ class LoopRoller:
         self._guard_paths(first, loop.count, counts)
         results, _ = bodies[0].after(loop.record())
         found = dict(zip(first.carries.all, results, strict=True))
-        first.carries.assign(found, frame)
+        first.carries.assign(found, first.places, frame)
         if first.test is None:
             is_left = count == counts.high or any(run.may_leave for run in runs)
         else:
