@@ -23,8 +23,10 @@ import numpy as np
 from tracker.errors import EVALUATION_ERRORS
 from tracker.ir.graph import Eqn, Function, nested_functions
 from tracker.ir.lowering import Branch, Loop, Pick, While
+from tracker.ir.op import has_effect
 from tracker.jit.tracing.trace import GuardFailed, Trace
 from tracker.ops.shape.memory_order import in_memory_order
+from tracker.random.draw_ops import RollbackLog, draw
 from tracker.tape.observers import CallbackMismatch, Stepper, thread_state
 from tracker.tape.plain_replay import plain_replay
 from tracker.tape.record import ReplayDiverged
@@ -40,7 +42,7 @@ _PLAIN_CALL = 10  # takes so many times as long as one that is interpreted
 
 def interpreted_calls(trace: Trace) -> int:
     """How many calls are interpreted before one waits for machine code."""
-    if trace.function.has_side_effects:
+    if _has_lasting_effects(trace.function):
         return 0
     return min(_MAX_CALLS, _budget_ns(trace) // (_interpretation_ns(trace) + 1))
 
@@ -66,9 +68,13 @@ def interpret(trace: Trace) -> Callable[[Sequence[Any]], Sequence[Any]]:
         outer = thread_state.make_stepper
         thread_state.make_stepper = _LimitedSteps(_budget_ns(trace)).make_stepper
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), RollbackLog() as log:
                 results = plain_replay(trace.function)(values)
+        except TakesTooLong:
+            log.roll_back()
+            raise
         except (ReplayDiverged, CallbackMismatch, *EVALUATION_ERRORS) as error:
+            log.roll_back()
             raise GuardFailed from error
         finally:
             thread_state.make_stepper = outer
@@ -94,6 +100,12 @@ class _LimitedSteps:
             return replay(values)
 
         return step
+
+
+def _has_lasting_effects(function: Function) -> bool:
+    """Whether an equation does more than give its result, other than draw random numbers."""
+    nested = any(map(_has_lasting_effects, function.functions.values()))
+    return nested or any(op is not draw and has_effect(op) for op in function.ops)
 
 
 def _budget_ns(trace: Trace) -> int:
