@@ -224,13 +224,13 @@ def test_errors_are_those_of_the_plain_function():
 
 
 def test_an_exception_of_a_signal_handler_reaches_the_caller(monkeypatch):
-    def interrupted(function):
+    def interrupted(function, values):
         raise TimeoutError("too late")
 
     fast = tracker.jit(PROGRAMS["array"])
     fast(X)
     with monkeypatch.context() as patch, pytest.raises(TimeoutError, match="too late"):
-        patch.setattr(interpreter, "plain_replay", interrupted)
+        patch.setattr(interpreter, "replay", interrupted)
         fast(X)
     np.testing.assert_allclose(fast(X), PROGRAMS["array"](X))
     assert fast.cache_info().traces == 1

@@ -29,29 +29,29 @@ from tracker.ops.shape.memory_order import in_memory_order
 from tracker.random.draw_ops import RollbackLog, draw
 from tracker.tape.observers import CallbackMismatch, Stepper, thread_state
 from tracker.tape.plain_replay import plain_replay
-from tracker.tape.record import ReplayDiverged
+from tracker.tape.record import ReplayDiverged, replay
 
 _MAX_CALLS = 8
-_MAX_SHARE = 3  # interpreted calls take at most a third of the time for compiling,
+_MAX_SHARE = 2  # interpreted calls take at most half of the time for compiling,
 _MAX_NS = 100_000_000  # and together no longer than this
-_COMPILE_NS, _COMPILE_NS_PER_EQUATION = 10_000_000, 60_000
+_COMPILE_NS, _COMPILE_NS_PER_EQUATION = 10_000_000, 100_000
 _TRACE_NS, _TRACE_NS_PER_EQUATION = 2_000_000, 30_000
-_NS_PER_EQUATION, _NS_PER_ELEMENT = 600, 2
-_PLAIN_CALL = 10  # takes so many times as long as one that is interpreted
+_NS_PER_EQUATION, _NS_PER_LOOPED_EQUATION, _NS_PER_ELEMENT = 2_000, 500, 2
+_PLAIN_CALL = 3  # takes so many times as long as one that is interpreted
 
 
 def interpreted_calls(trace: Trace) -> int:
     """How many calls are interpreted before one waits for machine code."""
     if _has_lasting_effects(trace.function):
         return 0
-    return min(_MAX_CALLS, _budget_ns(trace) // (_interpretation_ns(trace) + 1))
+    return min(_MAX_CALLS, _budget_ns(trace) // (_call_ns(trace, _NS_PER_LOOPED_EQUATION) + 1))
 
 
 def is_faster_untraced(trace: Trace) -> bool:
     """Whether to run the plain function takes less time than to trace it once more, with arrays of
     other extents."""
     to_trace = _TRACE_NS + _TRACE_NS_PER_EQUATION * trace.function.text_length
-    return _PLAIN_CALL * _interpretation_ns(trace) < to_trace
+    return _PLAIN_CALL * _call_ns(trace, _NS_PER_EQUATION) < to_trace
 
 
 class TakesTooLong(Exception):
@@ -69,7 +69,7 @@ def interpret(trace: Trace) -> Callable[[Sequence[Any]], Sequence[Any]]:
         thread_state.make_stepper = _LimitedSteps(_budget_ns(trace)).make_stepper
         try:
             with np.errstate(all="ignore"), RollbackLog() as log:
-                results = plain_replay(trace.function)(values)
+                results = replay(trace.function, values)
         except TakesTooLong:
             log.roll_back()
             raise
@@ -89,17 +89,19 @@ class _LimitedSteps:
 
     def __init__(self, ns: int) -> None:
         self.ns_left = ns
+        self.steppers: dict[Function, Stepper] = {}
 
     def make_stepper(self, body: Function) -> Stepper:
-        replay, ns = plain_replay(body), _function_ns(body, _is_branch)
+        if body not in self.steppers:
+            ns = _function_ns(body, _is_branch, _NS_PER_LOOPED_EQUATION)
+            self.steppers[body] = functools.partial(self._step, plain_replay(body), ns)
+        return self.steppers[body]
 
-        def step(values: Sequence[Any]) -> Sequence[Any]:
-            self.ns_left -= ns
-            if self.ns_left < 0:
-                raise TakesTooLong
-            return replay(values)
-
-        return step
+    def _step(self, run: Stepper, ns: int, values: Sequence[Any]) -> Sequence[Any]:
+        self.ns_left -= ns
+        if self.ns_left < 0:
+            raise TakesTooLong
+        return run(values)
 
 
 def _has_lasting_effects(function: Function) -> bool:
@@ -114,17 +116,21 @@ def _budget_ns(trace: Trace) -> int:
     return min(_MAX_NS, to_compile // _MAX_SHARE)
 
 
-def _interpretation_ns(trace: Trace) -> int:
-    """About how long it takes to interpret a call like the traced one."""
-    return _function_ns(trace.function, functools.partial(_trip_count, trace.trip_counts))
+def _call_ns(trace: Trace, ns_in_loops: int) -> int:
+    """About how long it takes to interpret a call like the traced one; `ns_in_loops`: for an
+    equation of a loop's body."""
+    function, trip_count = trace.function, functools.partial(_trip_count, trace.trip_counts)
+    straight = (_NS_PER_EQUATION - ns_in_loops) * len(function.body)
+    return straight + _function_ns(function, trip_count, ns_in_loops)
 
 
-def _function_ns(function: Function, trip_count: Callable[[Eqn], int]) -> int:
-    total = _NS_PER_EQUATION * len(function.body)
+def _function_ns(function: Function, trip_count: Callable[[Eqn], int], ns: int) -> int:
+    """`ns`: for an equation on scalars."""
+    total = ns * len(function.body)
     for step in function.eqns:
         if isinstance(step.op.lower, Loop | While | Branch):
             nested = nested_functions((step,)).values()
-            total += trip_count(step) * sum([_function_ns(each, trip_count) for each in nested])
+            total += trip_count(step) * sum([_function_ns(f, trip_count, ns) for f in nested])
         elif not isinstance(step.op.lower, Pick):
             shapes = (step.out.type.shape, *(operand.type.shape for operand in step.operands))
             total += _NS_PER_ELEMENT * sum([math.prod(shape) for shape in shapes if shape])
