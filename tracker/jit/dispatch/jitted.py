@@ -62,8 +62,7 @@ from tracker.jit.dispatch.trace_cache import (
 )
 from tracker.jit.dispatch.visible_calls import frame_function, is_profiled
 from tracker.jit.guards.captured_leaves import with_captured_state
-from tracker.jit.guards.distinct_objects import distinct_objects
-from tracker.jit.guards.signature import Signature, signature_of
+from tracker.jit.guards.signature import Signature, distinct_objects, signature_of
 from tracker.jit.llvm.signals import SIGNALS_DEFERRED, enter_all
 from tracker.jit.runtime.availability import require_native
 from tracker.jit.runtime.lru_clock import CLOCK

@@ -32,7 +32,6 @@ from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
 from tracker.jit.discovery.stdlib_objects import is_opaque
 from tracker.jit.guards.captured_leaves import unchanged_captures, with_captured_state
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
-from tracker.jit.guards.distinct_objects import distinct_objects
 from tracker.jit.guards.signature import (
     ArrayLeaf,
     Condition,
@@ -40,6 +39,7 @@ from tracker.jit.guards.signature import (
     Signature,
     SignaturePath,
     StateWrite,
+    distinct_objects,
     leaf_strides,
     signature_of,
 )
