@@ -78,6 +78,7 @@ def trace_body(
     if outer is not None:
         inner, made = tracer.recording, (value for value, *_ in tracer.recording.equations)
         outer.recording.inner_values.update(inner.inner_values, values, made)
+        outer.recording.trip_counts.update(inner.trip_counts)
     traced = BodyBuilder(tracer, values).build(name, outputs)
     traced.hoisted += consts
     return traced

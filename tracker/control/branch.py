@@ -30,6 +30,7 @@ from tracker.ir.lowering import Branch
 from tracker.ir.op import Joint, define
 from tracker.ir.types import Bundle, Type
 from tracker.ops.declare.bundle import BundleParts, unbundle
+from tracker.tape.plain_replay import plain_replay
 from tracker.tape.record import apply, data_of, replay
 
 
@@ -44,7 +45,7 @@ def infer(index: Type, *operands: Type, **branches: Function) -> Type:
 
 
 def evaluate(index: Any, *operands: Any, **branches: Function) -> tuple[Any, ...]:
-    return tuple(replay(branches[f"branch{int(index)}"], operands))
+    return tuple(plain_replay(branches[f"branch{int(index)}"])(operands))
 
 
 def record_branch(index: Any, branches: Sequence[TracedBody], operands: Sequence[Any]) -> list[Any]:

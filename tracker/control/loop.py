@@ -42,6 +42,7 @@ from tracker.jit.tracing import calls_unmonitored
 from tracker.ops.declare.bundle import BundleParts, unbundle
 from tracker.support.structs import record
 from tracker.tape.record import apply, data_of, value_of
+from tracker.tape.tracer import note_trip_count
 from tracker.tape.tracked import Tracked
 
 
@@ -72,6 +73,7 @@ def infer(count: Type, *operands: Type, **params: Any) -> Type:
 def evaluate(count: Any, *operands: Any, **params: Any) -> tuple[Any, ...]:
     p = LoopParams(**params)
     fixed, carried, rows = split_list(operands, p.consts, p.carries)
+    note_trip_count(p.body, int(count))
     with _unmonitored(p.body):
         native = run_natively(loop, p.body, int(count), (count, *operands), params)
         if native is not None:

@@ -6,7 +6,7 @@ one native call. A loop that is known to take more is compiled as a whole (`run_
 that are equal share the compiled code, because a nested loop is traced anew for each derivative and
 trace of the outer loop.
 
-Invariant: native code runs a step only if the body's guards hold; otherwise `replay` runs the step
+Invariant: native code runs a step only if the body's guards hold; otherwise NumPy runs the step
 and raises `ReplayDiverged`.
 """
 
@@ -24,7 +24,8 @@ from tracker.ir.types import Bundle, type_of
 from tracker.jit import why_unavailable
 from tracker.ops.declare.bundle import pick
 from tracker.support.structs import replace
-from tracker.tape.record import replay
+from tracker.tape.observers import Stepper, thread_state
+from tracker.tape.plain_replay import plain_replay
 
 _COMPILE_COST = 5_000  # equations that NumPy runs, at 3 us each, while a small body is compiled,
 _COMPILE_COST_OF_EQUATION = 100  # and while one more equation of a body is
@@ -44,8 +45,11 @@ class _BodyProfile:
         self.native: Callable[[Sequence[Any]], Sequence[Any] | None] | None = None
 
 
-def make_stepper(function: Function) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """A function of `values` with the results of `replay(function, values)`."""
+def make_stepper(function: Function) -> Stepper:
+    """A function of plain values with the results of `function`."""
+    if thread_state.make_stepper is not None:
+        return thread_state.make_stepper(function)
+    replay = plain_replay(function)
     profile, is_shared = _BodyProfile(), False
 
     def step(values: Sequence[Any]) -> Sequence[Any]:
@@ -56,7 +60,7 @@ def make_stepper(function: Function) -> Callable[[Sequence[Any]], Sequence[Any]]
             if found is not None:
                 return found
         before = _equations_replayed
-        results = replay(function, values)
+        results = replay(values)
         _equations_replayed += len(function.body)
         profile.equations_run += _equations_replayed - before
         if not is_shared and profile.equations_run > _PROFILE_AFTER:
@@ -81,7 +85,7 @@ def run_natively(
     where a guard fails."""
     written = sum(atom.type.nbytes for atom in body.outputs) // _BYTES_PER_EQUATION
     count = steps * (_equation_count(body) + written)
-    if count < _compile_cost(body) or why_unavailable():
+    if count < _compile_cost(body) or thread_state.make_stepper or why_unavailable():
         return None
     inputs = [Var(type_of(x)) for x in operands]
     out = Var(op.infer(*(var.type for var in inputs), **params))
@@ -106,12 +110,7 @@ def _equation_count(body: Function) -> int:
 
 def _compile_cost(body: Function) -> int:
     """How many equations NumPy runs in the time of compiling a body."""
-    return _COMPILE_COST + _COMPILE_COST_OF_EQUATION * _text_length(body)
-
-
-def _text_length(function: Function) -> int:
-    """The equations of a function and of the functions nested in it, each once."""
-    return len(function.body) + sum(map(_text_length, function.functions.values()))
+    return _COMPILE_COST + _COMPILE_COST_OF_EQUATION * body.text_length
 
 
 def _profile_of(function: Function) -> _BodyProfile:

@@ -100,6 +100,12 @@ class Function:
         return frozenset([step.op for step in self.body if isinstance(step, Eqn)])
 
     @cached_property
+    def text_length(self) -> int:
+        """The steps of the body and of nested functions, each once."""
+        nested = self.functions.values()
+        return len(self.body) + sum([function.text_length for function in nested])
+
+    @cached_property
     def calls_python(self) -> bool:
         """Whether an equation, or one in a nested function, is run by Python."""
         nested = any(function.calls_python for function in self.functions.values())

@@ -1,10 +1,10 @@
 """NumPy's floating-point error settings (`np.errstate`, `np.seterr`) of this thread, and its
 warnings (division by zero, overflow) at the user's line.
 
-NumPy warns in the frame that called the ufunc, which is `tape/record.py`. A warning filter turns
-such a warning into an exception there; `warn_at_user_line` then computes the op again and warns in
-the user's frame, where the user's own filters and registry apply. Ops that do not warn pay nothing.
-Filters put in front of ours (`simplefilter("always")`) see the line in `record.py`.
+NumPy warns in the frame that called the ufunc, which is `tape/record.py` or `plain_replay.py`. A
+warning filter turns such a warning into an exception there; `warn_at_user_line` then computes the
+op again and warns in the user's frame, where the user's own filters and registry apply. Ops that do
+not warn pay nothing. Filters put in front of ours (`simplefilter("always")`) see the line there.
 """
 
 from __future__ import annotations
@@ -44,4 +44,5 @@ def warn_at_user_line(
     return result
 
 
-warnings.filterwarnings("error", category=RuntimeWarning, module=r"tracker\.tape\.record\Z")
+_CALLERS = r"tracker\.tape\.(record|plain_replay)\Z"
+warnings.filterwarnings("error", category=RuntimeWarning, module=_CALLERS)

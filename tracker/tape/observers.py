@@ -12,12 +12,15 @@ Invariant: `observers` holds whatever is active in any thread.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from tracker.ir.graph import Function
 from tracker.tape.value import Value
 
 observers: list[object] = []
+
+Stepper = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 class RecordingObserver:
@@ -54,6 +57,8 @@ class ThreadState(threading.local):
     observer              the innermost observer
     derivative_leaves     the leaves of each derivative that is running its function
     derivative_arguments  what each was given: (tracked array, leaf, the caller's array)
+    make_stepper          what runs the steps of a loop's body, of plain values, if not
+                          `control/step_runner.py`
     """
 
     def __init__(self) -> None:
@@ -62,6 +67,7 @@ class ThreadState(threading.local):
         self.observer: RecordingObserver | None = None
         self.derivative_leaves: list[Sequence[Value]] = []
         self.derivative_arguments: list[Sequence[tuple[Any, Value, Any]]] = []
+        self.make_stepper: Callable[[Function], Stepper] | None = None
 
 
 thread_state = ThreadState()

@@ -27,6 +27,7 @@ from tracker.errors import (
     UnsupportedError,
     message,
 )
+from tracker.ir.graph import Function
 from tracker.ir.op import Op
 from tracker.ir.types import type_of
 from tracker.support import errstate
@@ -65,6 +66,7 @@ class Recording:
     closed_at     the id of each closed leaf -> how many equations came before
     known         values, or (bundle, number of an entry) -> equal values, which are read instead
     renewed       values -> older ones that are equal, and no longer read from there on
+    trip_counts   bodies of loops -> the most iterations that a loop has taken
     """
 
     equations: list[tuple[Value, Any, int]] = field(default_factory=list)
@@ -74,6 +76,7 @@ class Recording:
     closed_at: dict[int, int] = field(default_factory=dict)
     known: dict[Any, Value] = field(default_factory=dict)
     renewed: dict[Value, list[Value]] = field(default_factory=dict)
+    trip_counts: dict[Function, int] = field(default_factory=dict)
 
     def operand_of(self, array: Any, value: Value) -> Any:
         """A plain operand as it was when the value was made."""
@@ -530,6 +533,14 @@ def check_write(old: Value) -> None:
             "outside, which would lose its gradient",
             "Write into a copy, or outside",
         )
+
+
+def note_trip_count(body: Function, count: int) -> None:
+    """Note how many iterations a loop has taken, for estimates of how long the trace takes."""
+    tracer = current_tracer()
+    if tracer is not None:
+        known = tracer.recording.trip_counts
+        known[body] = max(count, known.get(body, 0))
 
 
 def at_origins() -> AbstractContextManager[Tracer | None]:

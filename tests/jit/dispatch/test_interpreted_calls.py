@@ -2,12 +2,14 @@
 
 import functools
 import traceback
+from collections import OrderedDict
 
 import numpy as np
 import pytest
 
 import tracker
 from tracker import tree
+from tracker.control import step_runner
 from tracker.jit.dispatch import interpreter
 from tracker.jit.runtime.compile_queue import drain
 
@@ -48,6 +50,30 @@ def _branches(x):
     return tracker.cond(np.sum(x) > 3, lambda y: y * 2, lambda y: -y, x)
 
 
+def _newton(x):
+    """Stops on a condition."""
+    return tracker.while_loop(
+        lambda y: np.max(np.abs(y * y - x)) > 1e-9, lambda y: 0.5 * (y + x / y), x
+    )
+
+
+def _relaxed(x):
+    """Loops in a loop that stops on a condition."""
+
+    def sweep(state):
+        y, _ = state
+        new = tracker.scan(lambda c, row: (0.5 * np.sin(c + row), c), y, x.reshape(4, 3))[0]
+        small = tracker.while_loop(lambda z: np.sum(z) > 0.1, lambda z: 0.5 * z, 1.0 + new * new)
+        following = 0.5 * new + 0.01 * small
+        return following, np.max(np.abs(following - y))
+
+    return tracker.while_loop(lambda state: state[1] > 1e-6, sweep, (x[:3], np.float64(1.0)))[0]
+
+
+def _counted(x, n):
+    return tracker.while_loop(lambda s: s[1] < n, lambda s: (np.sin(s[0]) + x, s[1] + 1), (x, 0))[0]
+
+
 PROGRAMS = {
     "array": lambda x: np.exp(-x) * x,
     "NumPy number": lambda x: np.sum(x * x),
@@ -62,6 +88,8 @@ PROGRAMS = {
     "loop": _loop,
     "scan": _scanned,
     "branches": _branches,
+    "open loop": _newton,
+    "loops in an open loop": _relaxed,
     "solve": lambda x: np.linalg.solve(np.outer(x, x) + np.eye(12), x),
     "no number": lambda x: np.log(x - 1.0),
 }
@@ -102,7 +130,9 @@ def test_python_numbers_stay_python_numbers():
         assert [type(part) for part in result] == [float, int, bool, float]
 
 
-@pytest.mark.parametrize("name", ["NumPy number", "loop", "solve"])
+@pytest.mark.parametrize(
+    "name", ["NumPy number", "loop", "solve", "open loop", "loops in an open loop"]
+)
 def test_interpreted_gradients_are_those_of_the_tape(name):
     program = PROGRAMS[name]
 
@@ -217,20 +247,10 @@ def test_arrays_that_share_memory_run_the_plain_function():
     assert fast(x, x) == shift(wanted, wanted) and np.array_equal(x, wanted)
 
 
-@pytest.mark.parametrize("reason", ["large", "open loop", "strict", "one thread", "random"])
+@pytest.mark.parametrize("reason", ["large", "long open loop", "strict", "one thread"])
 def test_calls_that_wait_for_machine_code(reason):
     size = 1_000_000 if reason == "large" else 12
-    rng = np.random.default_rng(0)
-
-    def newton(x):
-        return tracker.while_loop(
-            lambda y: np.max(np.abs(y * y - x)) > 1e-9, lambda y: 0.5 * (y + x / y), x
-        )
-
-    program = {
-        "open loop": newton,
-        "random": lambda x: x + rng.normal(size=12),
-    }.get(reason, np.tanh)
+    program = (lambda x: _counted(x, 30_000)) if reason == "long open loop" else np.tanh
     fast = tracker.jit(program, strict=reason == "strict")
     x = np.ones(size)
     with tracker.config(threads=1 if reason == "one thread" else 2):
@@ -254,3 +274,94 @@ def test_partial_and_method_are_interpreted():
         model.w = model.w + i
         assert model(X) == pytest.approx(np.sum(np.tanh(model.w * X)))
         np.testing.assert_allclose(bound(X + i), 3 * (X + i))
+
+
+@pytest.mark.parametrize("is_gradient", [False, True])
+def test_a_call_with_far_more_iterations_than_the_traced_one_goes_on_in_machine_code(is_gradient):
+    def of(x, n, out):
+        out[0] += 1.0
+        return tracker.gradient(_counted, x, n, argnums=0) if is_gradient else _counted(x, n)
+
+    fast, out = tracker.jit(of), np.zeros(1)
+    for calls, n in enumerate((10, 10, 20_000, 10), 1):
+        np.testing.assert_allclose(fast(0.3, n, out), of(0.3, n, np.zeros(1)), rtol=1e-12)
+        assert out[0] == calls
+    assert _slow_calls(fast) == 3 and fast.cache_info().traces == 1
+
+
+def test_the_steps_of_interpreted_loops_are_not_compiled_by_themselves(monkeypatch):
+    """As those of traced loops are after a number of steps: all of the call is being compiled."""
+    compiled, compile_body = [], step_runner._compile_body
+
+    def noted(body, runs_once=False):
+        compiled.append(body)
+        return compile_body(body, runs_once)
+
+    monkeypatch.setattr(step_runner, "_PROFILE_AFTER", 10)
+    monkeypatch.setattr(step_runner, "_compile_cost", lambda body: 50)
+    monkeypatch.setattr(step_runner, "_profiles", OrderedDict())
+    monkeypatch.setattr(step_runner, "_compile_body", noted)
+    fast = tracker.value_and_grad(tracker.jit(lambda x: np.sum(_newton(x)) + _loop(x)))
+    fast(X)
+    assert compiled
+    del compiled[:]
+    fast(X * 1.1)
+    assert not compiled and _slow_calls(fast) == 2
+
+
+def test_an_integrated_differential_equation_is_interpreted():
+    integrate = pytest.importorskip("scipy.integrate")
+
+    def loss(rate, y0):
+        solution = integrate.solve_ivp(lambda t, y: -rate * y * y, (0.0, 2.0), y0, rtol=1e-6)
+        return np.sum(solution.y[:, -1] ** 2)
+
+    fast = tracker.value_and_grad(tracker.jit(loss))
+    for rate in (0.5, 0.6):
+        value, slope = fast(rate, X[:3])
+        plain_value, plain_slope = tracker.value_and_grad(loss)(rate, X[:3])
+        np.testing.assert_allclose(value, plain_value, rtol=1e-9)
+        np.testing.assert_allclose(slope, plain_slope, rtol=1e-6)
+    assert _slow_calls(fast) == 2
+
+
+def test_interpreted_calls_draw_what_plain_ones_draw():
+    """Also where a guard does not hold, or a loop takes long, after numbers were drawn."""
+
+    def program(rng):
+        def f(x, n):
+            drawn = rng.normal(size=3)
+            scaled = drawn * 2.0 if x > 0 else drawn / 2.0
+            return _counted(np.sum(scaled) + rng.random(), n)
+
+        return f
+
+    fast, plain = (g(program(np.random.default_rng(3))) for g in (tracker.jit, lambda f: f))
+    for x, n in ((1.0, 9), (1.0, 9), (-1.0, 9), (1.0, 9), (1.0, 20_000), (-1.0, 9), (1.0, 9)):
+        np.testing.assert_allclose(fast(x, n), plain(x, n), rtol=1e-12)
+    assert fast.cache_info().traces == 2
+
+
+def test_a_generator_made_in_the_function_is_interpreted():
+    def f(x, seed):
+        rng = np.random.default_rng(seed)
+        return np.sum(rng.normal(size=12) * x) + rng.random()
+
+    fast = tracker.value_and_grad(tracker.jit(f))
+    for seed in (1, 1, 1):
+        value, slope = fast(X, seed)
+        plain_value, plain_slope = tracker.value_and_grad(f)(X, seed)
+        np.testing.assert_allclose(value, plain_value, rtol=1e-13)
+        np.testing.assert_allclose(slope, plain_slope, rtol=1e-13)
+    assert _slow_calls(fast) == 3
+
+
+def test_a_call_with_other_effects_waits_for_machine_code():
+    """A warning of a trace cannot be taken back, so it is not given before all guards hold."""
+    weights = np.arange(9.0).reshape(3, 3)
+    fast = tracker.value_and_grad(tracker.jit(lambda a: np.sum(np.linalg.eigh(a)[1] * weights)))
+    for _ in range(3):
+        with pytest.warns(tracker.DegenerateWarning, match="coincide") as given:
+            fast(np.diag([3.0, 3.0, 1.0]))
+        assert len(given) == 1
+    assert _slow_calls(fast) < 3

@@ -45,6 +45,19 @@ def test_further_shapes_are_traced_when_they_come_again(two_shapes_are_traced):
     assert traces == [1, 2, 2, 2, 3, 3, 3]
 
 
+def test_functions_with_short_open_loops_are_traced_when_shapes_come_again(two_shapes_are_traced):
+    def root(x):
+        return tracker.while_loop(
+            lambda y: np.max(np.abs(y * y - x)) > 1e-9, lambda y: 0.5 * (y + x / y), x
+        )
+
+    fast, traces = tracker.jit(root), []
+    for n in (50, 60, 70, 80, 70):
+        np.testing.assert_allclose(fast(np.ones(n) + n) ** 2, n + 1.0)
+        traces.append(_traces(fast))
+    assert traces == [1, 2, 2, 2, 3]
+
+
 def test_effects_happen_once_in_every_call(two_shapes_are_traced):
     seen = []
 

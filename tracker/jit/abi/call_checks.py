@@ -17,7 +17,6 @@ from tracker import tree
 from tracker.jit.guards.captured_leaves import fields_by_holder, possible_holder_aliases
 from tracker.jit.guards.class_guard import VERSION_TAG_OFFSET, ClassGuard
 from tracker.jit.guards.constants import BIT_COMPARED_CLASSES, ConstantKey, StructuralKey, bits_of
-from tracker.jit.guards.distinct_objects import condition_paths
 from tracker.jit.guards.signature import (
     AliasLeaf,
     AppendOnlyLeaf,
@@ -31,6 +30,7 @@ from tracker.jit.guards.signature import (
     Signature,
     SignaturePath,
     ViewOut,
+    condition_paths,
     no_alias_pairs,
 )
 from tracker.jit.guards.source import (

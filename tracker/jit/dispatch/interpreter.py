@@ -2,56 +2,60 @@
 and estimates what that, and other ways to serve a call, cost.
 
 A call that is like a traced one need not wait for the compiler (`interpreted_calls` says how many
-do not): that a function is called twice costs about what two plain calls cost.
+do not): that a function is called twice costs about what two plain calls cost. Loops are taken to
+be as long as in the traced call; a call that has longer ones stops, and waits for machine code.
 
-Invariants: whether a call is interpreted depends on the trace and on the number of calls, never on
-the clock, so that a program computes the same numbers in every run. A guard that does not hold, or
-an error, leaves nothing behind: the plain function meets it again, at the user's line.
+Invariants: whether a call is interpreted depends on the trace and on the numbers of calls and
+iterations, never on the clock, so that a program computes the same numbers in every run. A guard
+that does not hold, or an error, leaves nothing behind: the plain function meets it again, at the
+user's line.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tracker.errors import EVALUATION_ERRORS
 from tracker.ir.graph import Eqn, Function, nested_functions
-from tracker.ir.lowering import Branch, Loop, While
+from tracker.ir.lowering import Branch, Loop, Pick, While
+from tracker.ir.op import has_effect
 from tracker.jit.tracing.trace import GuardFailed, Trace
 from tracker.ops.shape.memory_order import in_memory_order
-from tracker.tape.observers import CallbackMismatch
+from tracker.random.draw_ops import RollbackLog, draw
+from tracker.tape.observers import CallbackMismatch, Stepper, thread_state
+from tracker.tape.plain_replay import plain_replay
 from tracker.tape.record import ReplayDiverged, replay
 
 _MAX_CALLS = 8
-_MAX_SHARE = 3  # interpreted calls take at most a third of the time for compiling,
+_MAX_SHARE = 2  # interpreted calls take at most half of the time for compiling,
 _MAX_NS = 100_000_000  # and together no longer than this
-_COMPILE_NS, _COMPILE_NS_PER_EQUATION = 10_000_000, 60_000
+_COMPILE_NS, _COMPILE_NS_PER_EQUATION = 10_000_000, 100_000
 _TRACE_NS, _TRACE_NS_PER_EQUATION = 2_000_000, 30_000
-_NS_PER_EQUATION, _NS_PER_ELEMENT = 2_000, 2
+_NS_PER_EQUATION, _NS_PER_LOOPED_EQUATION, _NS_PER_ELEMENT = 2_000, 500, 2
 _PLAIN_CALL = 3  # takes so many times as long as one that is interpreted
 
 
 def interpreted_calls(trace: Trace) -> int:
     """How many calls are interpreted before one waits for machine code."""
-    function = trace.function
-    if function.has_side_effects or _has_unknown_length(function):
+    if _has_lasting_effects(trace.function):
         return 0
-    to_compile = _COMPILE_NS + _COMPILE_NS_PER_EQUATION * len(function.body)
-    budget = min(_MAX_NS, to_compile // _MAX_SHARE)
-    return min(_MAX_CALLS, budget // (_interpretation_ns(function) + 1))
+    return min(_MAX_CALLS, _budget_ns(trace) // (_call_ns(trace, _NS_PER_LOOPED_EQUATION) + 1))
 
 
 def is_faster_untraced(trace: Trace) -> bool:
     """Whether to run the plain function takes less time than to trace it once more, with arrays of
     other extents."""
-    function = trace.function
-    if _has_unknown_length(function):
-        return False
-    to_trace = _TRACE_NS + _TRACE_NS_PER_EQUATION * len(function.body)
-    return _PLAIN_CALL * _interpretation_ns(function) < to_trace
+    to_trace = _TRACE_NS + _TRACE_NS_PER_EQUATION * trace.function.text_length
+    return _PLAIN_CALL * _call_ns(trace, _NS_PER_EQUATION) < to_trace
+
+
+class TakesTooLong(Exception):
+    """The loops of an interpreted call take more iterations than it has the time for."""
 
 
 def interpret(trace: Trace) -> Callable[[Sequence[Any]], Sequence[Any]]:
@@ -61,33 +65,85 @@ def interpret(trace: Trace) -> Callable[[Sequence[Any]], Sequence[Any]]:
     orders = trace.output_orders
 
     def run(values: Sequence[Any]) -> Sequence[Any]:
+        outer = thread_state.make_stepper
+        thread_state.make_stepper = _LimitedSteps(_budget_ns(trace)).make_stepper
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), RollbackLog() as log:
                 results = replay(trace.function, values)
+        except TakesTooLong:
+            log.roll_back()
+            raise
         except (ReplayDiverged, CallbackMismatch, *EVALUATION_ERRORS) as error:
+            log.roll_back()
             raise GuardFailed from error
+        finally:
+            thread_state.make_stepper = outer
         results[: len(orders)] = map(in_memory_order, results, orders)
         return results
 
     return run
 
 
-def _has_unknown_length(function: Function) -> bool:
-    """Whether only running the function tells how long it takes."""
-    loops = any(isinstance(op.lower, While) for op in function.ops)
-    return loops or any(map(_has_unknown_length, function.functions.values()))
+class _LimitedSteps:
+    """Runs the steps of loops with NumPy alone: machine code for the whole call is on its way."""
+
+    def __init__(self, ns: int) -> None:
+        self.ns_left = ns
+        self.steppers: dict[Function, Stepper] = {}
+
+    def make_stepper(self, body: Function) -> Stepper:
+        if body not in self.steppers:
+            ns = _function_ns(body, _is_branch, _NS_PER_LOOPED_EQUATION)
+            self.steppers[body] = functools.partial(self._step, plain_replay(body), ns)
+        return self.steppers[body]
+
+    def _step(self, run: Stepper, ns: int, values: Sequence[Any]) -> Sequence[Any]:
+        self.ns_left -= ns
+        if self.ns_left < 0:
+            raise TakesTooLong
+        return run(values)
 
 
-def _interpretation_ns(function: Function) -> int:
-    """About how long it takes to interpret a function."""
-    total = _NS_PER_EQUATION * len(function.body)
-    for step in function.body:
-        if isinstance(step, Eqn):
+def _has_lasting_effects(function: Function) -> bool:
+    """Whether an equation does more than give its result, other than draw random numbers."""
+    nested = any(map(_has_lasting_effects, function.functions.values()))
+    return nested or any(op is not draw and has_effect(op) for op in function.ops)
+
+
+def _budget_ns(trace: Trace) -> int:
+    """How long interpreted calls may take together."""
+    to_compile = _COMPILE_NS + _COMPILE_NS_PER_EQUATION * trace.function.text_length
+    return min(_MAX_NS, to_compile // _MAX_SHARE)
+
+
+def _call_ns(trace: Trace, ns_in_loops: int) -> int:
+    """About how long it takes to interpret a call like the traced one; `ns_in_loops`: for an
+    equation of a loop's body."""
+    function, trip_count = trace.function, functools.partial(_trip_count, trace.trip_counts)
+    straight = (_NS_PER_EQUATION - ns_in_loops) * len(function.body)
+    return straight + _function_ns(function, trip_count, ns_in_loops)
+
+
+def _function_ns(function: Function, trip_count: Callable[[Eqn], int], ns: int) -> int:
+    """`ns`: for an equation on scalars."""
+    total = ns * len(function.body)
+    for step in function.eqns:
+        if isinstance(step.op.lower, Loop | While | Branch):
+            nested = nested_functions((step,)).values()
+            total += trip_count(step) * sum([_function_ns(f, trip_count, ns) for f in nested])
+        elif not isinstance(step.op.lower, Pick):
             shapes = (step.out.type.shape, *(operand.type.shape for operand in step.operands))
             total += _NS_PER_ELEMENT * sum([math.prod(shape) for shape in shapes if shape])
-            if isinstance(step.op.lower, Loop | Branch):
-                trip_count = step.params["length"] if isinstance(step.op.lower, Loop) else 1
-                total += trip_count * sum(
-                    map(_interpretation_ns, nested_functions((step,)).values())
-                )
     return total
+
+
+def _trip_count(known: Mapping[Function, int], step: Eqn) -> int:
+    """About how often a step runs the functions nested in it."""
+    if _is_branch(step):
+        return 1
+    most: int = step.params["capacity" if isinstance(step.op.lower, While) else "length"]
+    return known.get(step.params["body"], most)
+
+
+def _is_branch(step: Eqn) -> bool:
+    return isinstance(step.op.lower, Branch)

@@ -35,7 +35,7 @@ from tracker.jit.discovery.impure_calls import PROFILER_IN_USE, is_profiler_in_u
 from tracker.jit.discovery.inspection import is_jitted
 from tracker.jit.discovery.stdlib_objects import is_opaque
 from tracker.jit.dispatch import relayout
-from tracker.jit.dispatch.interpreter import is_faster_untraced
+from tracker.jit.dispatch.interpreter import TakesTooLong, is_faster_untraced
 from tracker.jit.dispatch.recorded_calls import RecordedCalls
 from tracker.jit.dispatch.specialization import (
     NO_RESULT,
@@ -62,8 +62,7 @@ from tracker.jit.dispatch.trace_cache import (
 )
 from tracker.jit.dispatch.visible_calls import frame_function, is_profiled
 from tracker.jit.guards.captured_leaves import with_captured_state
-from tracker.jit.guards.distinct_objects import distinct_objects
-from tracker.jit.guards.signature import Signature, signature_of
+from tracker.jit.guards.signature import Signature, distinct_objects, signature_of
 from tracker.jit.llvm.signals import SIGNALS_DEFERRED, enter_all
 from tracker.jit.runtime.availability import require_native
 from tracker.jit.runtime.lru_clock import CLOCK
@@ -203,9 +202,12 @@ class JittedState:
         if not call.signature.is_native:
             return self._call_with_relayout(call)
         # The thread that traces may wait for this very thread: do not wait for long.
-        with TRACING_LOCK.acquire_within(_LOCK_TIMEOUT) as is_ours:
-            if is_ours and not (group := self.traces.group(call.signature)).fallback_reason:
-                return self._run_or_trace(group, call)
+        try:
+            with TRACING_LOCK.acquire_within(_LOCK_TIMEOUT) as is_ours:
+                if is_ours and not (group := self.traces.group(call.signature)).fallback_reason:
+                    return self._run_or_trace(group, call)
+        except TakesTooLong:
+            return self._install_compiled(self.traces.group(call.signature))(*args, **kwargs)
         return self._call_plain(args, kwargs)
 
     def suspend(self, is_suspended: bool) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.ir.graph import Const, Eqn, Guard
-from tracker.jit.dispatch.interpreter import interpret
+from tracker.jit.dispatch.interpreter import TakesTooLong, interpret
 from tracker.jit.guards.captured_leaves import (
     possible_holder_aliases,
     signature_difference,
@@ -92,7 +92,7 @@ class Specialization:
 
     def call(self, leaves: Sequence[Any], given: Sequence[Any]) -> Any:
         """Run the trace through Python, with all leaves and the arguments. A native entry was tried
-        already."""
+        already. `TakesTooLong` asks for one."""
         result = self._call(leaves, given)
         self.has_run_in_python = True
         return result
@@ -100,7 +100,11 @@ class Specialization:
     def _call(self, leaves: Sequence[Any], given: Sequence[Any]) -> Any:
         if self.is_pending and self.calls_to_interpret:
             self.calls_to_interpret -= 1
-            return run_trace(self.trace, interpret(self.trace), leaves, given)
+            try:
+                return run_trace(self.trace, interpret(self.trace), leaves, given)
+            except TakesTooLong:
+                self.calls_to_interpret = 0
+                raise
         return run_trace(self.trace, self.compiled.run, leaves, given)
 
     def covers(self, other: Trace) -> bool:

@@ -3,16 +3,18 @@
 Input leaves are `ArrayLeaf`, `ScalarLeaf`, `AliasLeaf`, `AppendOnlyLeaf`, `UnsupportedLeaf`, the
 constant keys of `constants.py` and `ClassGuard`; output leaves are the classes named `...Out`.
 Arrays and numbers take `slots` words in the frame that native code computes on. Start at
-`signature_of`.
+`signature_of`. The signature says which leaves are one object (`AliasLeaf`); a `Condition` says
+which are not, or which flags an array has.
 
 Invariants: two calls have equal signatures exactly when one compiled entry serves both (none serves
 a signature with an `UnsupportedLeaf`). Signatures are hashable, and keep no object alive that they
-know by identity, if it can be referenced weakly.
+know by identity, if it can be referenced weakly. Conditions are checked on each call, before
+anything is computed or written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
@@ -21,6 +23,7 @@ import numpy as np
 from tracker import tree
 from tracker.jit.guards.class_guard import ClassGuard
 from tracker.jit.guards.constants import (
+    BIT_COMPARED_CLASSES,
     BUILTIN_CONTAINERS,
     NUMBER_TYPE_CODES,
     SCALARS,
@@ -370,6 +373,52 @@ class ArrayFlags:
 
 
 Condition: TypeAlias = DistinctObjects | ArrayFlags
+
+
+def distinct_objects(call: Signature) -> tuple[DistinctObjects, ...]:
+    """The objects that code which compares identities must find distinct, as they are in this call:
+    equal array leaves, containers of one class, and a number that is an argument and one at a
+    source."""
+    own = sum(s.count for s in call.structures[: call.first_source])
+    alike: dict[Any, list[int | SignaturePath]] = {}
+    for number, leaf in enumerate(call.leaves):
+        if isinstance(leaf, ArrayLeaf):
+            alike.setdefault(leaf, []).append(number)
+    again = {other for _, other in call.aliases}
+    for path, structure, first in iter_nodes(call):
+        if structure.cls is None:
+            continue
+        leaves = call.leaves[first : first + structure.count]
+        holds_array = any(isinstance(leaf, (ArrayLeaf, AliasLeaf)) for leaf in leaves)
+        if path not in again and (holds_array or not issubclass(structure.cls, tuple)):
+            alike.setdefault(structure.cls, []).append(path)
+    numbers = [
+        (one, other)
+        for one, leaf in enumerate(call.leaves[:own])
+        if isinstance(leaf, ScalarLeaf) and leaf.cls in BIT_COMPARED_CLASSES
+        for other, beside in enumerate(call.leaves[own:], own)
+        if _scalar_class(beside) is leaf.cls
+    ]
+    groups = [*map(tuple, alike.values()), *numbers]
+    return tuple([DistinctObjects(group) for group in groups if len(group) > 1])
+
+
+def _scalar_class(leaf: Any) -> type | None:
+    """The class of a number at a source."""
+    if isinstance(leaf, ScalarLeaf):
+        return leaf.cls
+    return type(leaf.value) if isinstance(leaf, ConstantKey) else None
+
+
+def condition_paths(conditions: Iterable[Condition]) -> set[SignaturePath]:
+    """The paths of the containers that the conditions mention."""
+    return {
+        at
+        for each in conditions
+        if isinstance(each, DistinctObjects)
+        for at in each.members
+        if type(at) is tuple
+    }
 
 
 @record(frozen=True, slots=False)

@@ -32,7 +32,6 @@ from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
 from tracker.jit.discovery.stdlib_objects import is_opaque
 from tracker.jit.guards.captured_leaves import unchanged_captures, with_captured_state
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
-from tracker.jit.guards.distinct_objects import distinct_objects
 from tracker.jit.guards.signature import (
     ArrayLeaf,
     Condition,
@@ -40,6 +39,7 @@ from tracker.jit.guards.signature import (
     Signature,
     SignaturePath,
     StateWrite,
+    distinct_objects,
     leaf_strides,
     signature_of,
 )
@@ -72,7 +72,7 @@ from tracker.rebinding import call_exchanged, original_of, prepare_exchange
 from tracker.support.array_copies import copy_with_layout
 from tracker.support.instances import is_user_class
 from tracker.support.shown_text import function_name
-from tracker.support.structs import record
+from tracker.support.structs import field, record
 from tracker.tape.escape import end_exports, is_escape_failure
 from tracker.tape.lazy import LazyScheduler, SpeculationFailed
 from tracker.tape.record import data_of, value_of, wrap
@@ -99,6 +99,7 @@ class Trace:
     reads_extents     whether the code may know how many elements a mask selects
     changed_numbers   where the function changes a number that is a constant of this trace, and
                 where it writes one that was not there
+    trip_counts       bodies of loops -> the most iterations that a loop took
     """
 
     function: Function
@@ -117,6 +118,7 @@ class Trace:
     is_certain: bool = True
     reads_extents: bool = False
     changed_numbers: tuple[frozenset[SourcePath], frozenset[SourcePath]] = frozenset(), frozenset()
+    trip_counts: Mapping[Function, int] = field(default_factory=dict)
 
     @property
     def output_orders(self) -> list[MemoryOrder]:
@@ -304,6 +306,7 @@ def trace_call(
         is_certain=updates is None or updates.is_certain,
         reads_extents=run.tracer.guards.reads_extents,
         changed_numbers=after.changed_numbers,
+        trip_counts=run.tracer.recording.trip_counts,
     )
     return traced
 
