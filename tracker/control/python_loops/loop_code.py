@@ -32,7 +32,7 @@ _PLAIN = frozenset(
         *("STORE_FAST_LOAD_FAST", "GET_ITER", "FOR_ITER", "END_FOR", "POP_ITER", "POP_TOP"),
         *("COPY", "SWAP", "PUSH_NULL", "PRECALL", "CALL", "KW_NAMES", "CALL_KW"),
         *("CALL_FUNCTION_EX", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"),
-        *("JUMP_IF_FALSE_OR_POP", "JUMP_IF_TRUE_OR_POP", "NOP", "CACHE", "EXTENDED_ARG"),
+        *("JUMP_IF_FALSE_OR_POP", "JUMP_IF_TRUE_OR_POP", "NOP", "CACHE"),
         *("RETURN_VALUE", "RETURN_CONST", "LOAD_SMALL_INT", "NOT_TAKEN", "LOAD_FAST_BORROW"),
         "LOAD_FAST_BORROW_LOAD_FAST_BORROW",
     )
@@ -89,10 +89,11 @@ class LoopCode:
 
 @functools.lru_cache(512)
 class _Reader:
-    """The instructions of a code object, and which local names are live."""
+    """The instructions of a code object, and which local names are live. An instruction that has
+    a large argument begins with EXTENDED_ARG, where jumps to it go: it counts as one."""
 
     def __init__(self, code: CodeType) -> None:
-        self.steps = list(dis.get_instructions(code))
+        self.steps = [s for s in dis.get_instructions(code) if s.opcode != dis.EXTENDED_ARG]
         self.offsets = [s.offset for s in self.steps]
         self.handlers = list(getattr(dis.Bytecode(code), "exception_entries", ()))
 
@@ -212,8 +213,6 @@ def loop_code(code: CodeType, offset: int, called: str | None) -> LoopCode | Non
     if at + 1 >= len(steps) or steps[at].opname != "GET_ITER":
         return None
     head = at + 1
-    while steps[head].opname == "EXTENDED_ARG":
-        head += 1
     if steps[head].opname != "FOR_ITER":
         return None
     end = reader.number_at(steps[head].argval)
