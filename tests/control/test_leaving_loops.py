@@ -89,6 +89,7 @@ HEADS = (
     "while k < 40 and s < 9.0:",
     "while True:",
 )
+LONG = 200  # assignments that a jump cannot pass without an extended argument
 
 
 NAMES = "abstkvwuq"
@@ -99,8 +100,9 @@ def programs(draw):
     number = st.sampled_from((0.05, 0.2, 0.4, 0.8, 1.5, 3.0))
     body = draw(st.lists(st.sampled_from(UPDATES), min_size=2, max_size=6))
     head = draw(st.sampled_from(HEADS))
+    padding = ["unread = k"] * draw(st.sampled_from((0, LONG)))
     lines = ["k += 1", "n += 1"] if head.startswith("while") else ["n = i"]
-    lines += ["if n >= 30: break", *body, "a = a * 0.97"]
+    lines += ["if n >= 30: break", *body[:1], *padding, *body[1:], "a = a * 0.97"]
     text = [
         "    a, b, s, t, k, n = p[0], p[1], p[0] * 0.1, p[2], 0, -1",
         "    v, i, w, u, q = p * 0.3, 0, 0.0, p * 0.2, (p[1], 1.0)",
@@ -129,3 +131,29 @@ def test_drawn_programs(text, always_pays):
             have, found = compiled(p)
             np.testing.assert_allclose(have, want, rtol=1e-9)
             np.testing.assert_allclose(found, slopes, rtol=1e-7, atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore:small")
+@pytest.mark.parametrize("leaves", ["return a + n", "break", "a = a * 0.5"])
+@pytest.mark.parametrize("head", ["for n in range(3000):", "while n < 3000 and a < 1e9:"])
+def test_iterations_of_many_instructions(head, leaves):
+    text = [
+        "def f(p):",
+        "    a, n = p[0] + p[1], 0",
+        f"    {head}",
+        "        if a > 20.0:",
+        f"            {leaves}",
+        *["        unread = n"] * LONG,
+        "        a = a + 0.1 * p[2]",
+        "        n = n + 1" * head.startswith("while"),
+        "    return a * 2.0 - n",
+    ]
+    space = {}
+    exec("\n".join(text), space)
+    f = space["f"]
+    compiled = tracker.jit(tracker.value_and_grad(f))
+    for p in POINTS:
+        want, slopes = tracker.value_and_grad(f)(p)
+        have, found = compiled(p)
+        np.testing.assert_allclose(have, want, rtol=1e-11)
+        np.testing.assert_allclose(found, slopes, rtol=1e-9)

@@ -63,6 +63,28 @@ class Programs:
         signs = np.vectorize(lambda a: 1 if a > 0 else 0, otypes=[float])
         return np.sum(signs(x) * x)
 
+    def type_of_the_first(np, x):
+        steps = np.vectorize(lambda a, b: (0 if a < 0.5 else a * b, a))
+        whole, same = steps(np.array([0.2, 0.7, 3.0]), x[0, 0])
+        return np.sum(whole) + np.sum(same) * x[0, 0] + whole.dtype.itemsize
+
+    def type_of_the_first_vector(np, x):
+        steps = np.vectorize(
+            lambda a: np.zeros(3, int) if a < 0.5 else a * x[0], signature="()->(n)"
+        )
+        return np.sum(steps(np.array([0.2, 1.7]))) + np.sum(steps(np.array([1.7, 0.2])) * x[0])
+
+    def numbers_of_calls(np, x):
+        drawn = np.random.default_rng(1)
+
+        def noisy(a):
+            return a * x[0, 0] + drawn.normal()
+
+        total = np.sum(np.vectorize(noisy)(x))
+        for keys in ({"cache": True}, {"otypes": "d"}, {"signature": "()->()"}):
+            total = total + np.sum(np.vectorize(noisy, **keys)(x[0])) * drawn.normal()
+        return total + np.sum(np.frompyfunc(noisy, 1, 1)(x)) * drawn.normal()
+
     def windows(np, x):
         v = x.ravel()
         step = v.strides[0]

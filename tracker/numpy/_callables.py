@@ -10,6 +10,7 @@ from __future__ import annotations
 import copyreg
 import dis
 import functools
+import math
 import types
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -33,7 +34,13 @@ NAMES = (
 
 
 class vectorize(np.vectorize):
-    """`numpy.vectorize`; while a function is differentiated, a loop whose results are stacked."""
+    """`numpy.vectorize`; while a function is differentiated, a loop whose results are stacked.
+
+    As NumPy's, it calls the function once more than there are elements if it is not told what the
+    function gives: the call may draw random numbers, or count.
+    """
+
+    _casts = True  # whether results have the type of the first one
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         following = has_active_transform() or any(map(holds_tracked, (*args, *kwargs.values())))
@@ -48,33 +55,50 @@ class vectorize(np.vectorize):
         )
         for (name, x), n in zip(arrays.items(), cores, strict=True):
             arrays[name] = np.broadcast_to(x, lead + np.shape(x)[np.ndim(x) - n :])
-        results = []
-        for index in np.ndindex(lead):
+
+        def call(index: tuple[int, ...]) -> Any:
             call_arguments = {**given, **{name: x[index] for name, x in arrays.items()}}
             ordered = [call_arguments.pop(at) for at in range(len(args))]
-            results.append(self.pyfunc(*ordered, **call_arguments))
-        if not results:
+            return self.pyfunc(*ordered, **call_arguments)
+
+        if not math.prod(lead):
             return super().__call__(*args, **kwargs)
-        if isinstance(results[0], tuple):
+        tries = self._casts and self.otypes is None and self.signature is None and not self.cache
+        first = call((0,) * len(lead)) if tries else None
+        results = [call(index) for index in np.ndindex(lead)]
+        first = first if tries else results[0]
+        if isinstance(first, tuple):
             each = zip(*results, strict=True)
-            return tuple(self._joined(list(x), lead, i) for i, x in enumerate(each))
-        return self._joined(results, lead, 0)
+            return tuple(
+                self._joined(list(x), lead, i, like)
+                for i, (x, like) in enumerate(zip(each, first, strict=True))
+            )
+        return self._joined(results, lead, 0, first)
 
     def _cores(self, count: int) -> list[int]:
         """The number of core axes per argument."""
         dims = getattr(self, "_in_and_out_core_dims", None)
         return [0] * count if dims is None else [len(core) for core in dims[0]]
 
-    def _joined(self, found: list[Any], lead: tuple[int, ...], at: int) -> Any:
+    def _joined(self, found: list[Any], lead: tuple[int, ...], at: int, first: Any) -> Any:
         y = array(found)
         y = np.reshape(y, lead + np.shape(y)[1:])
-        return y if self.otypes is None else np.astype(y, self.otypes[at])
+        if self.otypes is not None:
+            return np.astype(y, self.otypes[at])
+        kind = np.asarray(data_of(first)).dtype.char
+        return y if not self._casts or y.dtype.char == kind else np.astype(y, kind)
+
+
+class _FromPyFunc(vectorize):
+    """What `frompyfunc` makes: results keep their types."""
+
+    _casts = False
 
 
 def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, **kwargs: Any) -> Any:
     """`numpy.frompyfunc`; while a function is differentiated, a loop whose results are stacked."""
     if has_active_transform():
-        return vectorize(func)
+        return _FromPyFunc(func)
     return np.frompyfunc(func, nin, nout, **kwargs)
 
 

@@ -12,6 +12,7 @@ import dataclasses
 import decimal
 import enum
 import functools
+import itertools
 import mmap
 import operator
 import os
@@ -532,8 +533,19 @@ def test_each_call_is_that_of_the_plain_function(name):
 
 def test_what_hides_its_contents_is_refused_where_the_function_is_strict():
     context = decimal.Context(prec=3)
-    with pytest.raises(CompileError, match="or what hides its contents"):
+    with pytest.raises(CompileError, match=r"context, of class decimal\.Context, whose"):
         jit(lambda x: x * context.prec, strict=True)(1.0)
+
+
+def test_a_fallback_names_the_opaque_object():
+    numbers = itertools.count()
+    f = jit(lambda x: x + next(numbers))
+    with pytest.warns(RuntimeWarning, match=r"variable numbers, of class itertools\.count, whose"):
+        f(1.0)
+    assert f(1.0) == 2.0
+    f = jit(lambda x, steps: x * sum(steps), strict=True)
+    with pytest.raises(CompileError, match="argument 1, of class generator, whose"):
+        f(1.0, (i for i in range(3)))
 
 
 @pytest.mark.filterwarnings("ignore:.*runs in plain Python:RuntimeWarning")

@@ -105,10 +105,11 @@ class LoopCode:
 
 @functools.lru_cache(512)
 class _Reader:
-    """The instructions of a code object, and which local names are live."""
+    """The instructions of a code object, and which local names are live. An instruction that has
+    a large argument begins with EXTENDED_ARG, where jumps to it go: it counts as one."""
 
     def __init__(self, code: CodeType) -> None:
-        self.steps = [s for s in dis.get_instructions(code) if s.opname != "EXTENDED_ARG"]
+        self.steps = [s for s in dis.get_instructions(code) if s.opcode != dis.EXTENDED_ARG]
         self.offsets = [s.offset for s in self.steps]
         self.handlers = list(getattr(dis.Bytecode(code), "exception_entries", ()))
 

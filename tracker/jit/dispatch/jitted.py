@@ -54,11 +54,11 @@ from tracker.jit.dispatch.specialization import (
 )
 from tracker.jit.dispatch.trace_cache import (
     MAX_FAILED_TRACES,
-    READS_OPAQUE_OBJECT,
     READS_RECORDED_PARAM,
     UNFLATTENABLE,
     JitOptions,
     TraceCache,
+    opaque_reason,
 )
 from tracker.jit.dispatch.visible_calls import frame_function, is_profiled
 from tracker.jit.guards.captured_leaves import with_captured_state
@@ -187,8 +187,8 @@ class JittedState:
             return self._call_observed(call)
         if errstate.are_errors_reported():
             return self._call_plain(args, kwargs)
-        if any(map(is_opaque, call.leaves)):
-            return self._call_untraceable(args, kwargs, READS_OPAQUE_OBJECT)
+        if reason := opaque_reason(call.signature, call.leaves):
+            return self._call_untraceable(args, kwargs, reason)
         if not self.is_in_frame:
             if self.is_visible or is_profiled():
                 return self._call_visibly(args, kwargs)
@@ -435,7 +435,7 @@ class JittedState:
         if not self._may_trace(group, captured):
             return self._run_plain(call)
         full_signature, everything = with_captured_state(call.signature, leaves, captured.sources)
-        if self._must_run_plain(group, everything):
+        if self._must_run_plain(group, full_signature, everything):
             return self._run_plain(call)
         if captured.lru_caches and call.runs and not group.cache_fills:
             group.cache_fills = 1  # the first call fills the caches, as a rule
@@ -483,13 +483,13 @@ class JittedState:
             return False
         return True
 
-    def _must_run_plain(self, group: SignatureGroup, leaves: Sequence[Any]) -> bool:
+    def _must_run_plain(
+        self, group: SignatureGroup, full_signature: Signature, leaves: Sequence[Any]
+    ) -> bool:
         """Whether the leaves have opaque objects, or tracked values whose history the result must
         carry."""
-        if any(map(is_opaque, leaves)):
-            group.fallback_reason = READS_OPAQUE_OBJECT
-            if self.options.strict:
-                raise CompileError(f"{self.name} is strict, and {READS_OPAQUE_OBJECT}")
+        if reason := opaque_reason(full_signature, leaves):
+            self.traces.refuse(group, reason)
             return True
         tracked = [x for x in leaves if type(x) is Tracked]
         if any(hasattr(x, "_owner") for x in tracked) and not self.is_derived:

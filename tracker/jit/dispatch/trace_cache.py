@@ -9,12 +9,13 @@ at the user's line, or raises CompileError where the function is strict.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tracker.config import current
 from tracker.errors import CompileError, message, warn
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
+from tracker.jit.discovery.stdlib_objects import is_opaque
 from tracker.jit.dispatch.interpreter import interpreted_calls
 from tracker.jit.dispatch.mask_traces import without_counts
 from tracker.jit.dispatch.specialization import (
@@ -23,6 +24,7 @@ from tracker.jit.dispatch.specialization import (
     SpecializationCache,
     miss_cause,
 )
+from tracker.jit.guards.captured_leaves import leaf_labels
 from tracker.jit.guards.promotion import Promotion
 from tracker.jit.guards.signature import Signature
 from tracker.jit.llvm.signals import SIGNALS_DEFERRED
@@ -38,15 +40,23 @@ if TYPE_CHECKING:
     from tracker.jit.pipeline.link import CompiledTrace
 
 READS_RECORDED_PARAM = "it reads a param, whose history is recorded"
-READS_OPAQUE_OBJECT = (
-    "it is given, or reads, an iterator, a source of random bits, or what hides its contents"
-)
 UNFLATTENABLE = "it is given a structure that contains itself, or is too deep"
 # After so many traces in a row that cannot be kept, or raise, calls run in plain Python.
 MAX_FAILED_TRACES = 3
 _MAX_BACKOFF_POWER = 8  # after duplicate and idle traces, up to 2**8 calls are not traced
 # For whether optimised code is ready; a look takes as long as a small call.
 _CALLS_BETWEEN_LOOKS = 8
+
+
+def opaque_reason(call: Signature, leaves: Sequence[Any]) -> str:
+    """Which opaque object is among the leaves of a call; "" if there is none."""
+    at = next((at for at, x in enumerate(leaves) if is_opaque(x)), None)
+    if at is None:
+        return ""
+    cls = type(leaves[at])
+    name = f"{cls.__module__}.{cls.__qualname__}".removeprefix("builtins.")
+    what = f"it reads {leaf_labels(call)[at]}, of class {name}, whose state no trace can compare"
+    return f"{what}. Pass what it gives as an argument"
 
 
 @record(frozen=True)
