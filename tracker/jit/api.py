@@ -28,11 +28,11 @@ from tracker.jit.dispatch.captured_state_snapshot import SavedState
 from tracker.jit.dispatch.jitted import JittedState, Recipe, plain_function
 from tracker.jit.dispatch.specialization import Specialization
 from tracker.jit.dispatch.trace_cache import JitOptions
-from tracker.jit.llvm.signals import SIGNALS_DEFERRED
 from tracker.jit.runtime.availability import require_native, why_unavailable
 from tracker.jit.tracing.gc_pause import infrequent_gc
 from tracker.jit.tracing.placeholder_swap import TRACING_LOCK
 from tracker.jit.tracing.trace import TracedRun, trace_call
+from tracker.support.deferred_signals import SIGNALS_DEFERRED
 from tracker.support.pickling import found_by_name, reduction
 from tracker.support.shown_text import ShownText, function_name
 from tracker.support.weakrefs import WeakIdentityDict

@@ -64,7 +64,6 @@ from tracker.jit.dispatch.visible_calls import frame_function, is_profiled
 from tracker.jit.guards.captured_leaves import with_captured_state
 from tracker.jit.guards.distinct_objects import distinct_objects
 from tracker.jit.guards.signature import Signature, signature_of
-from tracker.jit.llvm.signals import SIGNALS_DEFERRED, enter_all
 from tracker.jit.runtime.availability import require_native
 from tracker.jit.runtime.lru_clock import CLOCK
 from tracker.jit.runtime.progress import compile_stage
@@ -76,6 +75,7 @@ from tracker.jit.tracing.trace import TracedRun, rebuild_arguments, static_leave
 from tracker.random.draw_ops import RollbackLog, UnrecordedDraws
 from tracker.support import errstate
 from tracker.support.array_copies import same_bytes
+from tracker.support.deferred_signals import SIGNALS_DEFERRED, enter_all
 from tracker.support.pickling import MadeFunction
 from tracker.support.structs import record
 from tracker.tape.lazy import SpeculationFailed

@@ -25,12 +25,12 @@ from tracker.jit.dispatch.specialization import (
 )
 from tracker.jit.guards.promotion import Promotion
 from tracker.jit.guards.signature import Signature
-from tracker.jit.llvm.signals import SIGNALS_DEFERRED
 from tracker.jit.runtime.lru_clock import CLOCK
 from tracker.jit.runtime.progress import compile_stage
 from tracker.jit.tracing.gc_pause import infrequent_gc
 from tracker.jit.tracing.placeholder_swap import TRACING_LOCK
 from tracker.jit.tracing.trace import Trace
+from tracker.support.deferred_signals import SIGNALS_DEFERRED
 from tracker.support.shown_text import function_name
 from tracker.support.structs import record
 

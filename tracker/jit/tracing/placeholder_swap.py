@@ -33,7 +33,7 @@ from tracker.jit.guards.source import (
     is_plain_dataclass,
     source_children,
 )
-from tracker.jit.llvm.signals import SIGNALS_DEFERRED
+from tracker.support.deferred_signals import SIGNALS_DEFERRED
 from tracker.support.forks import register_at_fork
 from tracker.tape.placeholders import add_placeholder, release_placeholder
 from tracker.tape.record import value_of

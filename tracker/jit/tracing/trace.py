@@ -44,7 +44,6 @@ from tracker.jit.guards.signature import (
     signature_of,
 )
 from tracker.jit.guards.source import ItemSource, Source, SourcePath, has_instance_dict
-from tracker.jit.llvm.signals import enter_all
 from tracker.jit.tracing.gc_pause import USER_CODE_THRESHOLD, infrequent_gc
 from tracker.jit.tracing.inputs import PendingEffects, TracedInputs
 from tracker.jit.tracing.ir_builder import ArgumentView, TraceOutput, build_function, find_views
@@ -70,6 +69,7 @@ from tracker.ops.shape.memory_order import MemoryOrder, is_dense, nontrivial_str
 from tracker.random.draw_ops import DrawMonitor, PatchedGlobals, import_generators
 from tracker.rebinding import call_exchanged, original_of, prepare_exchange
 from tracker.support.array_copies import copy_with_layout
+from tracker.support.deferred_signals import enter_all
 from tracker.support.instances import is_user_class
 from tracker.support.shown_text import function_name
 from tracker.support.structs import record
