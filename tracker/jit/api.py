@@ -27,7 +27,7 @@ from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
 from tracker.jit.dispatch.captured_state_snapshot import SavedState
 from tracker.jit.dispatch.jitted import JittedState, Recipe, plain_function
 from tracker.jit.dispatch.specialization import Specialization
-from tracker.jit.dispatch.trace_cache import JitOptions
+from tracker.jit.dispatch.trace_policy import JitOptions
 from tracker.jit.runtime.availability import require_native, why_unavailable
 from tracker.jit.tracing.gc_pause import infrequent_gc
 from tracker.jit.tracing.placeholder_swap import TRACING_LOCK

@@ -1,7 +1,7 @@
 """The Python side of a jitted function: calls that no native entry has served.
 
 `JittedState.call_slow` runs a matching trace without its entry, traces the call, or calls the plain
-function; `trace_cache.py` decides what becomes of traces. A trace is valid for one signature (of
+function; `trace_policy.py` decides what becomes of traces. A trace is valid for one signature (of
 the arguments and captured state) and one path through its guards.
 
 Invariant: a call runs the user's function once, traced or not; again only for the reasons in
@@ -52,13 +52,13 @@ from tracker.jit.dispatch.specialization import (
     run_has_overlap,
     run_matching,
 )
-from tracker.jit.dispatch.trace_cache import (
+from tracker.jit.dispatch.trace_policy import (
     MAX_FAILED_TRACES,
     READS_OPAQUE_OBJECT,
     READS_RECORDED_PARAM,
     UNFLATTENABLE,
     JitOptions,
-    TraceCache,
+    TracePolicy,
 )
 from tracker.jit.dispatch.visible_calls import frame_function, is_profiled
 from tracker.jit.guards.captured_leaves import with_captured_state
@@ -146,7 +146,7 @@ class JittedState:
         self.function = function
         self.options = options
         self.groups = SpecializationCache()
-        self.traces = TraceCache(function, options, self.groups)
+        self.traces = TracePolicy(function, options, self.groups)
         self.derivatives: dict[Any, Any] = {}
         self.is_derived = False  # a derivative: its results are plain, whatever it reads
         self.recipe: Recipe | None = None  # of a derivative

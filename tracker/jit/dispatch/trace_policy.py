@@ -1,6 +1,6 @@
 """Which traces of a jitted function are kept and compiled, and when it falls back to plain Python.
 
-Start at `TraceCache.keep`.
+Start at `TracePolicy.keep`.
 
 Invariants: a trace is kept if another call can match it. A fallback is announced once, as a warning
 at the user's line, or raises CompileError where the function is strict.
@@ -60,7 +60,7 @@ class JitOptions:
     pure: VouchedCallables = NONE_VOUCHED
 
 
-class TraceCache:
+class TracePolicy:
     """The traces of one jitted function; `native` weakly refers to the callable that users hold."""
 
     def __init__(
