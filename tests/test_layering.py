@@ -39,6 +39,7 @@ FLOORS = [
     {"tracker.jit.pipeline"},
     {"tracker.jit.dispatch"},
     {"tracker.jit"},
+    {"tracker.jit.export"},
     {"tracker.control"},
     {"tracker.transforms"},
     {"tracker.implicit"},

@@ -115,7 +115,7 @@ if TYPE_CHECKING:
     from tracker import special as special
     from tracker import testing as testing
     from tracker.interop import stablehlo, to_jax
-    from tracker.jit.export import export
+    from tracker.jit.export.object_file import export
     from tracker.testing import gradcheck, ngradient
 else:
 
@@ -134,7 +134,7 @@ else:
 
             if why_unavailable():
                 return refuse_export
-            from tracker.jit.export import export
+            from tracker.jit.export.object_file import export
 
             return export
         if name in _MODULES:

@@ -34,9 +34,9 @@ MODULES = [
     "tracker.autodiff.gradients", "tracker.transforms.jacobians", "tracker.autodiff.leaves",
     "tracker.autodiff.params", "tracker.autodiff.pullbacks", "tracker.autodiff.checkpoint",
     "tracker.autodiff.custom_rules", "tracker.testing", "tracker.tree", "tracker.control",
-    "tracker.transforms.vmap", "tracker.tape.tracked", "tracker.jit.api", "tracker.jit.export",
+    "tracker.transforms.vmap", "tracker.tape.tracked", "tracker.jit.api",
     "tracker.nn.activations", "tracker.nn.convolution", "tracker.nn.layers", "tracker.distributed",
-    "tracker.implicit", "tracker.optim.quasi_newton",
+    "tracker.implicit", "tracker.optim.quasi_newton", "tracker.jit.export.object_file",
 ]  # fmt: skip
 
 
