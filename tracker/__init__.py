@@ -58,8 +58,8 @@ from tracker.autodiff.stop_gradient import (
 )
 from tracker.config import config
 from tracker.control import cond, fori_loop, scan, switch, while_loop
-from tracker.drop_ins import drop_in as _drop_in
-from tracker.drop_ins import follow_changes as _follow_changes
+from tracker.drop_in_table import drop_in as _drop_in
+from tracker.drop_in_table import follow_changes as _follow_changes
 from tracker.errors import (
     CompileError,
     ComplexLossError,
