@@ -27,7 +27,7 @@ from tracker.rebinding import call_exchanged
 from tracker.support.deferred_signals import enter_all
 from tracker.support.structs import record
 from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
-from tracker.tape.tracer import (
+from tracker.tape.tracing.tracer import (
     Tracer,
     UnsupportedInBody,
     close_leaf,

@@ -36,7 +36,7 @@ from tracker.errors import RuleError, UnsupportedError
 from tracker.implicit import krylov
 from tracker.tape.live_leaves import counted_as_live, is_history_needed
 from tracker.tape.record import value_of
-from tracker.tape.tracer import StopGradient
+from tracker.tape.tracing.tracer import StopGradient
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 from tracker.transforms.jacobians import jacobian

@@ -1,7 +1,7 @@
 """Conversions of tracked values to Python and plain NumPy: `bool`, `int`, `float`, `round`, `hash`,
 `np.asarray`, ...
 
-Each either lets a trace know (`value_guards.py`) or goes through `escape.escape_as_plain`.
+Each either lets a trace know (`tracing/value_guards.py`) or goes through `escape.escape_as_plain`.
 `guarded_data` and `plain_integers` are for arguments without a derivative: tolerances, counts.
 
 Invariant: a conversion that would lose a gradient raises (`conversion_errors.py`).
@@ -24,20 +24,20 @@ from tracker.errors import ConversionError
 from tracker.ir.op import NUMPY
 from tracker.support.cpython import hide_items
 from tracker.tape.conversion_errors import conversion_text
-from tracker.tape.escape import (
+from tracker.tape.observers import is_deriving, observers
+from tracker.tape.record import data_of, value_of
+from tracker.tape.tracing.escape import (
     NO_ESCAPE,
     escape_as_plain,
     export_array,
     is_arange_length,
     is_inspected,
 )
-from tracker.tape.observers import is_deriving, observers
-from tracker.tape.placeholders import resolve_placeholder
-from tracker.tape.record import data_of, value_of
-from tracker.tape.tracer import at_loop_test, current_tracer, record_error
+from tracker.tape.tracing.placeholders import resolve_placeholder
+from tracker.tape.tracing.tracer import at_loop_test, current_tracer, record_error
+from tracker.tape.tracing.value_guards import guard_value
 from tracker.tape.tracked import Tracked, install, install_property, numpy_class_name
 from tracker.tape.value import is_constant
-from tracker.tape.value_guards import guard_value
 from tracker.user_frames import user_line
 
 _Converted = TypeVar("_Converted")

@@ -24,7 +24,7 @@ from tracker.jit.runtime import compile_queue
 from tracker.jit.tracing import placeholder_swap
 from tracker.support import deferred_signals
 from tracker.tape import observers
-from tracker.tape.tracer import current_tracer
+from tracker.tape.tracing.tracer import current_tracer
 
 
 @pytest.fixture(autouse=True)

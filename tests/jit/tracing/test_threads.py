@@ -24,7 +24,7 @@ from tracker.jit.llvm.lock import LOCK
 from tracker.jit.tracing import trace
 from tracker.jit.tracing.placeholder_swap import ACTIVE_SWAPS
 from tracker.support import deferred_signals
-from tracker.tape.placeholders import PLACEHOLDERS, add_placeholder, release_placeholder
+from tracker.tape.tracing.placeholders import PLACEHOLDERS, add_placeholder, release_placeholder
 
 # here functions have other threads work while they are traced, which keeps them plain
 pytestmark = pytest.mark.filterwarnings("ignore:.*may differ at each call")

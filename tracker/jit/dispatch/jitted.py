@@ -78,10 +78,10 @@ from tracker.support.array_copies import same_bytes
 from tracker.support.deferred_signals import SIGNALS_DEFERRED, enter_all
 from tracker.support.pickling import MadeFunction
 from tracker.support.structs import record
-from tracker.tape.lazy import SpeculationFailed
 from tracker.tape.observers import current_observer
 from tracker.tape.record import value_of
-from tracker.tape.tracer import current_tracer
+from tracker.tape.tracing.lazy import SpeculationFailed
+from tracker.tape.tracing.tracer import current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import is_constant
 

@@ -73,10 +73,10 @@ from tracker.support.deferred_signals import enter_all
 from tracker.support.instances import is_user_class
 from tracker.support.shown_text import function_name
 from tracker.support.structs import record
-from tracker.tape.escape import end_exports, is_escape_failure
-from tracker.tape.lazy import LazyScheduler, SpeculationFailed
 from tracker.tape.record import data_of, value_of, wrap
-from tracker.tape.tracer import Tracer
+from tracker.tape.tracing.escape import end_exports, is_escape_failure
+from tracker.tape.tracing.lazy import LazyScheduler, SpeculationFailed
+from tracker.tape.tracing.tracer import Tracer
 from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import NO_PARAMS, Value
 

@@ -30,15 +30,15 @@ from tracker.ops.indexing.take_repeat import flat_index, index_along_axis
 from tracker.ops.shape.create import buffer, copy, identity, join_tracked_list
 from tracker.tape.conversions import plain_integers
 from tracker.tape.labels import LABELS, check_position, note_part
-from tracker.tape.placeholders import (
+from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
+from tracker.tape.tracing.placeholders import (
     PLACEHOLDERS,
     are_resolved,
     may_need_resolving,
     resolve_placeholder,
     resolve_within,
 )
-from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
-from tracker.tape.tracer import check_write
+from tracker.tape.tracing.tracer import check_write
 from tracker.tape.tracked import (
     ParamState,
     Tracked,

@@ -54,7 +54,7 @@ from tracker.tape.observers import (
     observers,
 )
 from tracker.tape.record import value_of
-from tracker.tape.tracer import active_tracers, is_constant_in_traces
+from tracker.tape.tracing.tracer import active_tracers, is_constant_in_traces
 from tracker.tape.tracked import Tracked
 
 Function = Callable[..., Any]

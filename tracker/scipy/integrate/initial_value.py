@@ -45,7 +45,7 @@ from tracker.scipy.integrate.tableau import (
 from tracker.support.structs import replace
 from tracker.tape.observers import is_deriving, is_tracing
 from tracker.tape.record import value_of
-from tracker.tape.tracer import StopGradient, UnsupportedInBody
+from tracker.tape.tracing.tracer import StopGradient, UnsupportedInBody
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import is_constant
 
