@@ -5,7 +5,7 @@ import pytest
 
 from tracker import cond, config, gradient, jit, scan, trace
 from tracker.ir.op import OPS
-from tracker.ir.passes.cleanup import dedupe_bodies
+from tracker.ir.passes.common_subexpressions import dedupe_bodies
 from tracker.ir.passes.manager import run
 from tracker.support.structs import replace
 

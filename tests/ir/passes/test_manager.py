@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tracker.errors import IRError
 from tracker.ir.graph import Eqn, Function, Var
 from tracker.ir.op import OPS
-from tracker.ir.passes.cleanup import common_subexpressions, dead_code
+from tracker.ir.passes.common_subexpressions import common_subexpressions
+from tracker.ir.passes.dead_code import dead_code
 from tracker.ir.passes.expand import expand
 from tracker.ir.passes.manager import Pass, run
 from tracker.ir.passes.simplify import simplify

@@ -5,7 +5,8 @@ import pytest
 from compare import compiled
 
 import tracker
-from tracker.ir.passes.cleanup import common_subexpressions, dead_code, reuse_sort_order
+from tracker.ir.passes.common_subexpressions import common_subexpressions, reuse_sort_order
+from tracker.ir.passes.dead_code import dead_code
 from tracker.ir.passes.expand import expand
 from tracker.ir.passes.manager import run
 
