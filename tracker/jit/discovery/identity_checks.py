@@ -17,7 +17,7 @@ from typing import Any
 
 from tracker import tree
 from tracker.errors import UnsupportedError
-from tracker.jit.discovery.discovery import CapturedState, find_captured_state
+from tracker.jit.discovery.captured_state import CapturedState, find_captured_state
 from tracker.jit.guards.source import class_attribute
 from tracker.support.instances import cell_contents
 from tracker.tape.tracing.placeholders import resolve_placeholder

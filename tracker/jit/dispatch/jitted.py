@@ -30,7 +30,11 @@ from tracker import tree
 from tracker.autodiff.boundary import UNTRACED_OBJECT, ArgnumsOf, convert_array_likes, split_method
 from tracker.config import current
 from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError, warn
-from tracker.jit.discovery.discovery import CapturedState, find_captured_state, with_constant_arrays
+from tracker.jit.discovery.captured_state import (
+    CapturedState,
+    find_captured_state,
+    with_constant_arrays,
+)
 from tracker.jit.discovery.impure_calls import PROFILER_IN_USE, is_profiler_in_use
 from tracker.jit.discovery.inspection import is_jitted
 from tracker.jit.discovery.stdlib_objects import is_opaque

@@ -10,8 +10,8 @@ After a run, aborted or not, no tracked value stays in the user's objects. Knows
 """
 
 from tracker.jit.discovery.builtin_shims import BUILTIN_SHIMS as BUILTIN_SHIMS
-from tracker.jit.discovery.discovery import CapturedState as CapturedState
-from tracker.jit.discovery.discovery import find_captured_state as find_captured_state
+from tracker.jit.discovery.captured_state import CapturedState as CapturedState
+from tracker.jit.discovery.captured_state import find_captured_state as find_captured_state
 from tracker.jit.discovery.impure_calls import calls_unmonitored as calls_unmonitored
 from tracker.jit.discovery.stdlib_objects import is_opaque as is_opaque
 from tracker.jit.tracing.ir_builder import IRBuilder as IRBuilder

@@ -25,7 +25,7 @@ from tracker import tree
 from tracker.errors import CompileError, UnsupportedError, message
 from tracker.ir.graph import Function
 from tracker.jit.discovery.builtin_shims import BuiltinShims
-from tracker.jit.discovery.discovery import CapturedState, find_captured_state
+from tracker.jit.discovery.captured_state import CapturedState, find_captured_state
 from tracker.jit.discovery.impure_calls import ImpureCallMonitor, calls_unmonitored
 from tracker.jit.discovery.lru_caches import WatchedCaches
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
