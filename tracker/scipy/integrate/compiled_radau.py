@@ -16,7 +16,7 @@ import scipy.integrate
 
 from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.control import while_loop, while_loop_history
-from tracker.scipy.integrate.compiled_steps import (
+from tracker.scipy.integrate.compiled_runge_kutta import (
     LARGEST_FACTOR,
     LEAST_FACTOR,
     SAFETY,

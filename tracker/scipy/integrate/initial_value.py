@@ -31,7 +31,7 @@ from tracker.scipy._bridge.fallback import as_array, is_tracked
 from tracker.scipy._bridge.implicit import as_tuple, start_vector, with_entries
 from tracker.scipy.integrate.accepted_steps import Flow, Steps, record_odeint, record_steps
 from tracker.scipy.integrate.compiled_radau import MOST_EQUATIONS, RadauFlow
-from tracker.scipy.integrate.compiled_steps import CONTROL_OPTIONS, CompiledFlow, StepControl
+from tracker.scipy.integrate.compiled_runge_kutta import CONTROL_OPTIONS, CompiledFlow, StepControl
 from tracker.scipy.integrate.events import EventFunction, Events, locate
 from tracker.scipy.integrate.right_side import RightSide
 from tracker.scipy.integrate.step_adjoint import differentiable_steps
