@@ -17,7 +17,7 @@ import numpy as np
 import scipy.special as sc
 
 from tracker.ir.op import Rule
-from tracker.ops.special.parameters import above, by_interpolation
+from tracker.ops.special.parameter_derivatives import above, by_interpolation
 from tracker.ops.special.table import (
     ROUNDED_BY_SCIPY,
     Derivative,
