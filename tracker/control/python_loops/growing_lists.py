@@ -19,7 +19,7 @@ import numpy as np
 from tracker.control.python_loops.affine_subscripts import NotRollable
 from tracker.control.python_loops.constants import ConstantValues
 from tracker.control.python_loops.iteration_state import IterationState, is_constant
-from tracker.ops.shape.rows import rows_of
+from tracker.ops.shape.appended_rows import rows_of
 from tracker.tape.record import value_of, wrap
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
