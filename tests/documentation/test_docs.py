@@ -29,7 +29,7 @@ PAGES = [
 MODULES = [
     "tracker.config", "tracker.optim.first_order", "tracker.optim.scipy_minimize",
     "tracker.support.numpy_version", "tracker.support.shown_text", "tracker.jit.api",
-    "tracker.autodiff.custom_calls", "tracker.autodiff.stop_gradient", "tracker.debug",
+    "tracker.autodiff.custom_rule_calls", "tracker.autodiff.stop_gradient", "tracker.debug",
     "tracker.debug.draw", "tracker.debug.nan_check", "tracker.debug.tape",
     "tracker.autodiff.gradients", "tracker.transforms.jacobians", "tracker.autodiff.leaves",
     "tracker.autodiff.params", "tracker.autodiff.pullbacks", "tracker.autodiff.checkpoint",

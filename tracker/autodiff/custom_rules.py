@@ -15,7 +15,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.autodiff.call_ops import call_op, refuse_captured, refuse_second_derivative
-from tracker.autodiff.custom_calls import CustomRule, apply_rule
+from tracker.autodiff.custom_rule_calls import CustomRule, apply_rule
 from tracker.autodiff.leaves import plain_data
 from tracker.errors import RuleError
 from tracker.ir.op import NUMPY, UFUNCS, Op
