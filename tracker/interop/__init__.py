@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tracker.interop.foreign import from_jax, from_numba, from_torch, library
+from tracker.interop.foreign_functions import from_jax, from_numba, from_torch, library
 from tracker.interop.wrappers import as_jax, as_nutpie, as_pytensor_op, as_torch
 
 __all__ = [
