@@ -2,7 +2,7 @@
 
 Rules are looked up by function. A NumPy function without a derivative here uses its rule wherever
 it is called with tracked values; other functions use theirs through `track`, or because
-`custom_gradient` made them. `custom_calls.py` runs a call with a rule.
+`custom_gradient` made them. `custom_rule_calls.py` runs a call with a rule.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ _MU = 3 + 3 ** (2 / 3) - 3 ** (1 / 3)  # the real eigenvalue of the inverse of a
 
 
 class _RadauState(NamedTuple):
-    """Where an attempt starts, as in `compiled_steps.py`. `slopes`: of the last accepted step, of
-    size `step`; and what the next size also depends on."""
+    """Where an attempt starts, as in `compiled_runge_kutta.py`. `slopes`: of the last accepted
+    step, of size `step`; and what the next size also depends on."""
 
     t: Any
     y: Any

@@ -5,9 +5,9 @@ of besides (`t_eval`, dense output, events) is NumPy on the states and slopes of
 right side may depend on tracked values through `args` and through what it captures.
 
 Without tracked values everything is SciPy's. The values that are returned are SciPy's in any case.
-Under a trace, explicit Runge-Kutta methods (`compiled_steps.py`) and Radau (`compiled_radau.py`)
-are one loop, and stand for BDF and LSODA. What they cannot do is called back, once for the solution
-and once for each derivative.
+Under a trace, explicit Runge-Kutta methods (`compiled_runge_kutta.py`) and Radau
+(`compiled_radau.py`) are one loop, and stand for BDF and LSODA. What they cannot do is called back,
+once for the solution and once for each derivative.
 """
 
 from __future__ import annotations
