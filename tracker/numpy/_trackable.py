@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import ConversionError
+from tracker.errors import ConversionError, is_caused_by
 from tracker.ir.op import NUMPY
 from tracker.ops.shape.create import buffer, join_tracked_list
 from tracker.support.pickling import at_home
@@ -44,15 +44,6 @@ def _owns_memory(new: Any, given: Iterable[Any]) -> bool:
         type(x) is not Tracked and isinstance(x, np.ndarray) and np.may_share_memory(x, new)
         for x in given
     )
-
-
-def is_conversion_error(error: BaseException | None) -> bool:
-    """Whether an error means that a tracked value would have been converted to plain numbers."""
-    while error is not None:
-        if isinstance(error, ConversionError):
-            return True
-        error = error.__cause__
-    return False
 
 
 # Functions whose rules handle the parts of a sequence themselves.
@@ -88,7 +79,7 @@ def accepting_lists(function: Function) -> Function:
         try:
             return function(*args, **kwargs)
         except (TypeError, ValueError) as error:
-            if not is_conversion_error(error):
+            if not is_caused_by(error, ConversionError):
                 raise
             again = [join(x) for x in args]
             named = {name: join_tracked_list(x) for name, x in kwargs.items()}

@@ -29,7 +29,14 @@ import numpy as np
 from tracker import tree
 from tracker.autodiff.boundary import UNTRACED_OBJECT, ArgnumsOf, convert_array_likes, split_method
 from tracker.config import current
-from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError, warn
+from tracker.errors import (
+    CompileError,
+    ConversionError,
+    IRError,
+    UnsupportedError,
+    is_caused_by,
+    warn,
+)
 from tracker.jit.discovery.captured_state import (
     CapturedState,
     find_captured_state,
@@ -347,7 +354,7 @@ class JittedState:
             try:
                 traced = self._trace(call, captured, log, is_lazy=False)
             except Exception as error:
-                if not (isinstance(error, TraceAbandoned) or _is_untraceable(error)):
+                if not (isinstance(error, TraceAbandoned) or is_caused_by(error, *_UNTRACEABLE)):
                     raise
                 return self._rerun_plain(call, log)
         if run_has_overlap(traced):
@@ -530,7 +537,7 @@ class JittedState:
         except TraceAbandoned:
             return self._rerun_plain(call, log)
         except Exception as error:
-            if not _is_untraceable(error):
+            if not is_caused_by(error, *_UNTRACEABLE):
                 group.failed_traces += 1
                 raise
             if self._may_be_transient(group, error, has_imported=len(sys.modules) > modules):
@@ -664,7 +671,8 @@ class JittedState:
             constant = with_constant_arrays(captured, self.function)
 
         def other_way(error: Exception) -> Retry | None:
-            is_refusal = isinstance(error, (TypeError, AttributeError)) or _is_untraceable(error)
+            is_refusal = isinstance(error, (TypeError, AttributeError))
+            is_refusal |= is_caused_by(error, *_UNTRACEABLE)
             if is_refusal and any(source in captured.sources for source, _ in promoted):
                 return Retry.CONSTANT_NUMBERS
             if constant is not None and (is_refusal or isinstance(error, ValueError)):
@@ -672,7 +680,7 @@ class JittedState:
             return None
 
         def on_error(error: Exception, effects: PendingEffects) -> None:
-            if not _is_untraceable(error) and other_way(error) is None:
+            if not is_caused_by(error, *_UNTRACEABLE) and other_way(error) is None:
                 if effects.has_aliases:  # the error is the user's: so is what was written
                     raise TraceAbandoned from error
                 effects.apply()
@@ -718,15 +726,6 @@ def _holds_constant_arrays(captured: CapturedState) -> bool:
     """Whether an array in a library's object is a constant of the trace."""
     held = (source.read() for source in captured.sources if source.is_constant)
     return any(isinstance(x, np.ndarray) for each in held for x in tree.leaves(each))
-
-
-def _is_untraceable(error: BaseException | None) -> bool:
-    """Whether an error is one of tracing; NumPy wraps some in a ValueError, as the cause."""
-    while error is not None:
-        if isinstance(error, _UNTRACEABLE):
-            return True
-        error = error.__cause__
-    return False
 
 
 def plain_function(f: Callable[..., Any]) -> Callable[..., Any]:
