@@ -49,7 +49,7 @@ def _owns_memory(new: Any, given: Iterable[Any]) -> bool:
 # Functions whose rules handle the parts of a sequence themselves.
 _OF_SEQUENCES = (
     *("block", "broadcast_arrays", "choose", "column_stack", "concat", "concatenate", "dstack"),
-    *("histogram2d", "histogramdd", "hstack", "ix_", "multi_dot"),
+    *("histogram2d", "histogramdd", "hstack", "insert", "ix_", "multi_dot", "place", "put"),
     *("putmask", "ravel_multi_index", "select", "stack", "unstack", "vstack"),
 )
 

@@ -395,12 +395,12 @@ def _place(arr: Any, mask: Any, vals: Any) -> None:
         raise ValueError("place: mask and data must be the same size")
     positions = np.flatnonzero(mask)
     if len(positions):
-        if np.size(vals) == 0:
-            raise ValueError("Cannot insert from an empty array!")
-        is_number = type(aval_of(vals)) in _PYTHON_NUMBERS
-        arr.flat[positions] = (
-            vals if is_number else np.resize(cast_for_store(vals, arr.dtype), positions.shape)
-        )
+        if type(aval_of(vals)) not in _PYTHON_NUMBERS:
+            vals = cast_for_store(vals, arr.dtype)
+            if np.size(vals) == 0:
+                raise ValueError("Cannot insert from an empty array!")
+            vals = np.resize(vals, positions.shape)
+        arr.flat[positions] = vals
 
 
 @implements(np.put_along_axis)
