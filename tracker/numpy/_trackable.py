@@ -49,9 +49,11 @@ def _owns_memory(new: Any, given: Iterable[Any]) -> bool:
 # Functions whose rules handle the parts of a sequence themselves.
 _OF_SEQUENCES = (
     *("block", "broadcast_arrays", "choose", "column_stack", "concat", "concatenate", "dstack"),
-    *("histogram2d", "histogramdd", "hstack", "insert", "ix_", "multi_dot", "place", "put"),
-    *("putmask", "ravel_multi_index", "select", "stack", "unstack", "vstack"),
+    *("histogram2d", "histogramdd", "hstack", "ix_", "multi_dot"),
+    *("ravel_multi_index", "select", "stack", "unstack", "vstack"),
 )
+# Functions that check each number of a list: an array of them would be cast unchecked.
+_STORING = ("fill_diagonal", "insert", "place", "put", "put_along_axis", "putmask")
 
 
 _PYTHON = frozenset((int, float, bool))  # in shapes and axes, mostly
@@ -64,12 +66,13 @@ def accepting_lists(function: Function) -> Function:
     """A NumPy function that also takes lists of tracked values."""
 
     join = _join_parts if function.__name__ in _OF_SEQUENCES else join_tracked_list
-    is_nested = function.__name__ == "block"  # whose lists have a meaning of their own
+    # Lists of `block` have a meaning of their own.
+    takes_lists = function.__name__ == "block" or function.__name__ in _STORING
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         # a conversion would abort a trace, and lose integers
-        if has_active_transform() and not is_nested:
+        if has_active_transform() and not takes_lists:
             for x in args:
                 if not _PYTHON.issuperset(map(type, sequence_items(x) or ())):
                     args = tuple(map(join, args))

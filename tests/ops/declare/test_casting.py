@@ -22,6 +22,12 @@ STORES = [
     "y.__setitem__(slice(None), v)", "y.__setitem__(slice(None), [v, 2, 3])",
     "y.__setitem__(y > 2, v)", "y.flat.__setitem__(slice(0, 2), v)", "y.fill(v)",
     "(z := np.zeros(3, y.dtype), z.__setitem__(0, v))[0]",
+    "np.put_along_axis(y, np.array([0, 1]), [v, 1], 0)", "np.fill_diagonal(y[:2, None], [v])",
+    "np.pad(y, 1, constant_values=[v, 1])", "np.pad(y, 1, constant_values=[(v, 2)])",
+    "np.full_like(y, [v, 1, 2])", "np.full((2, 3), [v, 1, 2], y.dtype)", "np.full(2, v, y.dtype)",
+    "np.array([v, 1], y.dtype)", "np.piecewise(y, [y > 2, y < 2], [v, 1, 0])",
+    "np.place(y, y > 1, [[v, 2]])", "np.choose(y % 2, [[v, 1, 2], y])", "y.put([0], [v])",
+    "np.nan_to_num(y, nan=v)", "np.append(y, [v, 1])",
 ]  # fmt: skip
 NUMBERS = [300, -1, 2**40, 300.7, float("nan"), True]
 CASES = [(store, v) for store in STORES for v in NUMBERS]
