@@ -27,7 +27,7 @@ from tracker.scipy import signal as _signal  # noqa: F401  (as above)
 from tracker.scipy import sparse as _sparse  # noqa: F401  (as above)
 from tracker.scipy import special as _special  # noqa: F401  (as above)
 from tracker.tape import observers
-from tracker.tape.tracer import current_tracer
+from tracker.tape.tracing.tracer import current_tracer
 
 os.environ["TRACKER_CACHE"] = "0"  # tests compile, but for those that ask for `folder`
 

@@ -39,6 +39,7 @@ FLOORS = [
     {"tracker.jit.pipeline"},
     {"tracker.jit.dispatch"},
     {"tracker.jit"},
+    {"tracker.jit.export"},
     {"tracker.control"},
     {"tracker.transforms"},
     {"tracker.implicit"},
@@ -147,7 +148,7 @@ def test_late_imports_are_only_those_that_spare_others_the_time():
         "tracker.jit.runtime.blas",  # another process is asked about a library that somebody names
         "tracker.jit.api",
         "tracker.jit.dispatch.jitted",
-        "tracker.jit.dispatch.trace_cache",
+        "tracker.jit.dispatch.trace_policy",
         "tracker.nn.activations",  # gelu without approximation takes SciPy's erfc
         "tracker.ops.ufunc_protocol",
     }

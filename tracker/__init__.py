@@ -58,8 +58,8 @@ from tracker.autodiff.stop_gradient import (
 )
 from tracker.config import config
 from tracker.control import cond, fori_loop, scan, switch, while_loop
-from tracker.drop_ins import drop_in as _drop_in
-from tracker.drop_ins import follow_changes as _follow_changes
+from tracker.drop_in_table import drop_in as _drop_in
+from tracker.drop_in_table import follow_changes as _follow_changes
 from tracker.errors import (
     CompileError,
     ComplexLossError,
@@ -115,7 +115,7 @@ if TYPE_CHECKING:
     from tracker import special as special
     from tracker import testing as testing
     from tracker.interop import stablehlo, to_jax
-    from tracker.jit.export import export
+    from tracker.jit.export.object_file import export
     from tracker.testing import gradcheck, ngradient
 else:
 
@@ -134,7 +134,7 @@ else:
 
             if why_unavailable():
                 return refuse_export
-            from tracker.jit.export import export
+            from tracker.jit.export.object_file import export
 
             return export
         if name in _MODULES:

@@ -15,7 +15,8 @@ import numpy as np
 
 from tracker.errors import UnsupportedError
 from tracker.ir.op import METHODS
-from tracker.tape.alias_queries import (
+from tracker.tape.record import aval_of
+from tracker.tape.tracing.alias_queries import (
     OWNDATA,
     WRITEABLE,
     WRITEBACKIFCOPY,
@@ -23,9 +24,8 @@ from tracker.tape.alias_queries import (
     caller_array,
     flags_of,
 )
-from tracker.tape.placeholders import resolve_placeholder
-from tracker.tape.record import aval_of
-from tracker.tape.tracer import current_tracer
+from tracker.tape.tracing.placeholders import resolve_placeholder
+from tracker.tape.tracing.tracer import current_tracer
 from tracker.tape.tracked import Tracked, install
 
 _SET_OUTSIDE = "Set those of what the function is given, or returns, outside of it"

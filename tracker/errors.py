@@ -102,6 +102,13 @@ EVALUATION_ERRORS = (
 )
 
 
+def is_caused_by(error: BaseException | None, *kinds: type[BaseException]) -> bool:
+    """Whether an error is of one of these kinds; NumPy wraps some in a ValueError, as the cause."""
+    while error is not None and not isinstance(error, kinds):
+        error = error.__cause__
+    return error is not None
+
+
 def warn(text: str, category: type[Warning]) -> None:
     """Warn at the user's line, where the user's own filters and registry apply."""
     frame = user_frame(2)

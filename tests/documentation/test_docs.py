@@ -29,14 +29,14 @@ PAGES = [
 MODULES = [
     "tracker.config", "tracker.optim.first_order", "tracker.optim.scipy_minimize",
     "tracker.support.numpy_version", "tracker.support.shown_text", "tracker.jit.api",
-    "tracker.autodiff.custom_calls", "tracker.autodiff.stop_gradient", "tracker.debug",
+    "tracker.autodiff.custom_rule_calls", "tracker.autodiff.stop_gradient", "tracker.debug",
     "tracker.debug.draw", "tracker.debug.nan_check", "tracker.debug.tape",
     "tracker.autodiff.gradients", "tracker.transforms.jacobians", "tracker.autodiff.leaves",
     "tracker.autodiff.params", "tracker.autodiff.pullbacks", "tracker.autodiff.checkpoint",
     "tracker.autodiff.custom_rules", "tracker.testing", "tracker.tree", "tracker.control",
-    "tracker.transforms.vmap", "tracker.tape.tracked", "tracker.jit.api", "tracker.jit.export",
+    "tracker.transforms.vmap", "tracker.tape.tracked", "tracker.jit.api",
     "tracker.nn.activations", "tracker.nn.convolution", "tracker.nn.layers", "tracker.distributed",
-    "tracker.implicit", "tracker.optim.quasi_newton",
+    "tracker.implicit", "tracker.optim.quasi_newton", "tracker.jit.export.object_file",
 ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import pytest
 from counting import peak_bytes
 
 from tracker.jit.dispatch import first_call
-from tracker.tape import lazy
+from tracker.tape.tracing import lazy
 
 N = 1 << 18
 ARRAY = 8 * N

@@ -14,8 +14,8 @@ from tracker import pullback, testing
 from tracker.ir.lowering import Reduce
 from tracker.ir.op import OPS
 from tracker.ir.types import type_of
-from tracker.tape import lazy
 from tracker.tape.record import apply
+from tracker.tape.tracing import lazy
 
 FAMILIES = [
     *("scipy_signal", "special_ufuncs", "unary", "binary", "reduce", "predicates", "shape"),

@@ -12,7 +12,7 @@ from tracker.jit.api import _LIVE
 from tracker.jit.guards.constants import ConstantKey
 from tracker.support.array_copies import _copies, snapshot
 from tracker.support.weakrefs import WeakIdentityDict
-from tracker.tape.placeholders import PLACEHOLDERS, add_placeholder
+from tracker.tape.tracing.placeholders import PLACEHOLDERS, add_placeholder
 from tracker.tape.value import LazyCallbacks, _evictable, _thunks, evict, leaf, make_lazy
 
 

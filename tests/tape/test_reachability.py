@@ -15,7 +15,7 @@ import tracker as tr
 from tracker import gradient
 from tracker.tape.live_leaves import depends_on_live_leaf, live_leaf
 from tracker.tape.record import value_of, wrap
-from tracker.tape.tracer import Tracer, close_leaf
+from tracker.tape.tracing.tracer import Tracer, close_leaf
 from tracker.tape.value import leaf
 
 SHORT, LONG = 50, 200

@@ -7,6 +7,6 @@ Start at `gradients.py` (public functions) and `boundary.py` (what all derivativ
 share: lift the arguments, run, lower the results). `reverse.py` and `forward.py` walk the tape;
 `sparse_cotangents.py` adds sparse cotangents. `pullbacks.py` serves results of any structure,
 `params.py` the implicit style, `leaves.py` the `param`/`back` style. `custom_rules.py` registers
-users' rules, `custom_calls.py` runs them, `call_ops.py` makes their ops; `checkpoint.py` and
+users' rules, `custom_rule_calls.py` runs them, `call_ops.py` makes their ops; `checkpoint.py` and
 `stop_gradient.py` build on these. `finite_differences.py` is what `tracker.testing` compares with.
 """

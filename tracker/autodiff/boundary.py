@@ -31,9 +31,9 @@ from tracker.support.pickling import MadeMethod
 from tracker.tape.labels import note_labels
 from tracker.tape.live_leaves import counted_as_live, depends_on_live_leaf, is_history_needed
 from tracker.tape.observers import RunningDerivative, current_observer, is_tracing
-from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import apply, aval_of, value_of, wrap
-from tracker.tape.tracer import active_tracers, close_leaf, current_tracer, require_no_alias
+from tracker.tape.tracing.placeholders import resolve_placeholder
+from tracker.tape.tracing.tracer import active_tracers, close_leaf, current_tracer, require_no_alias
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, Value, is_lazy_copy, leaf, new_epoch
 

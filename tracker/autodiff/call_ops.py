@@ -26,7 +26,7 @@ from tracker.ops.shape.create import constant
 from tracker.support.structs import replace
 from tracker.tape.observers import CallbackMismatch, is_tracing, running_leaves
 from tracker.tape.record import alias_to_primal, apply, data_of, value_of
-from tracker.tape.tracer import current_tracer, record_error
+from tracker.tape.tracing.tracer import current_tracer, record_error
 from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 

@@ -39,7 +39,7 @@ from tracker.support.array_copies import snapshot
 from tracker.tape.live_leaves import counted_as_live
 from tracker.tape.observers import RunningDerivative, is_tracing
 from tracker.tape.record import apply, value_of, wrap
-from tracker.tape.tracer import StopGradient, close_leaf
+from tracker.tape.tracing.tracer import StopGradient, close_leaf
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value, leaf, new_epoch
 

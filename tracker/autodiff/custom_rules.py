@@ -2,7 +2,7 @@
 
 Rules are looked up by function. A NumPy function without a derivative here uses its rule wherever
 it is called with tracked values; other functions use theirs through `track`, or because
-`custom_gradient` made them. `custom_calls.py` runs a call with a rule.
+`custom_gradient` made them. `custom_rule_calls.py` runs a call with a rule.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.autodiff.call_ops import call_op, refuse_captured, refuse_second_derivative
-from tracker.autodiff.custom_calls import CustomRule, apply_rule
+from tracker.autodiff.custom_rule_calls import CustomRule, apply_rule
 from tracker.autodiff.leaves import plain_data
 from tracker.errors import RuleError
 from tracker.ir.op import NUMPY, UFUNCS, Op

@@ -31,7 +31,7 @@ from tracker.ops.declare.rule_helpers import (
     tangent_product,
 )
 from tracker.tape.record import apply
-from tracker.tape.tracer import at_origins, dismiss_error
+from tracker.tape.tracing.tracer import at_origins, dismiss_error
 from tracker.tape.value import CLOSED, Value
 
 

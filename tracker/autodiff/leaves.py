@@ -29,9 +29,9 @@ from tracker.errors import (
 from tracker.ops.indexing.views_and_writes import invalidate_views
 from tracker.ops.shape.create import identity
 from tracker.tape.observers import current_observer, is_deriving
-from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import apply, value_of
-from tracker.tape.tracer import check_write, current_tracer
+from tracker.tape.tracing.placeholders import resolve_placeholder
+from tracker.tape.tracing.tracer import check_write, current_tracer
 from tracker.tape.tracked import ParamState, Tracked, new_param
 from tracker.tape.value import Value, leaf
 from tracker.user_frames import is_internal

@@ -56,10 +56,10 @@ from tracker.ops.shape.shape import broadcast_to, reshape, transpose
 from tracker.support.weakrefs import WeakIdentityDict
 from tracker.tape.observers import current_observer, is_tracing
 from tracker.tape.record import apply, aval_of, shape_of, value_of, wrap
-from tracker.tape.tracer import Tracer, current_tracer, dismiss_error, operand_when_recorded
+from tracker.tape.tracing.tracer import Tracer, current_tracer, dismiss_error, operand_when_recorded
+from tracker.tape.tracing.value_guards import speculate_bool
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
-from tracker.tape.value_guards import speculate_bool
 
 Times: TypeAlias = Callable[[Any, Any], Any]  # the product of a cotangent and a derivative
 

@@ -17,7 +17,7 @@ from tracker.autodiff.call_ops import as_read_only, call_op, detach, host_call
 from tracker.support.pickling import made_by
 from tracker.tape.observers import is_deriving, is_tracing
 from tracker.tape.record import alias_to_primal, value_of
-from tracker.tape.tracer import StopGradient
+from tracker.tape.tracing.tracer import StopGradient
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 

@@ -41,7 +41,7 @@ from tracker.control.while_loop import record_while
 from tracker.errors import UnsupportedError
 from tracker.ir.types import type_of
 from tracker.tape.record import ReplayDiverged, aval_of, data_of, value_of
-from tracker.tape.tracer import UnsupportedInBody, current_tracer, set_loop_followers
+from tracker.tape.tracing.tracer import UnsupportedInBody, current_tracer, set_loop_followers
 from tracker.tape.tracked import Tracked
 
 __all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]

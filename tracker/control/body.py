@@ -21,12 +21,13 @@ from tracker.autodiff.boundary import gradient_entry
 from tracker.ir.graph import Atom, Function, name_variables, nested_functions
 from tracker.ir.types import Type
 from tracker.ir.verify import verify
-from tracker.jit.tracing import IRBuilder, StateRollbackLog, enter_all, find_captured_state
+from tracker.jit.tracing import IRBuilder, StateRollbackLog, find_captured_state
 from tracker.ops.shape.create import identity, item
 from tracker.rebinding import call_exchanged
+from tracker.support.deferred_signals import enter_all
 from tracker.support.structs import record
 from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
-from tracker.tape.tracer import (
+from tracker.tape.tracing.tracer import (
     Tracer,
     UnsupportedInBody,
     close_leaf,

@@ -21,7 +21,7 @@ from tracker.ir.types import PYTHON_DTYPES, Type, type_of
 from tracker.ops.shape.create import item
 from tracker.support.structs import record
 from tracker.tape.record import apply, aval_of, value_of
-from tracker.tape.tracer import UnsupportedInBody
+from tracker.tape.tracing.tracer import UnsupportedInBody
 from tracker.tape.tracked import Tracked, view_root
 from tracker.tape.value import Value
 

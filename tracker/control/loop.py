@@ -42,7 +42,7 @@ from tracker.jit.tracing import calls_unmonitored
 from tracker.ops.declare.bundle import BundleParts, unbundle
 from tracker.support.structs import record
 from tracker.tape.record import apply, data_of, value_of
-from tracker.tape.tracer import note_trip_count
+from tracker.tape.tracing.tracer import note_trip_count
 from tracker.tape.tracked import Tracked
 
 

@@ -42,7 +42,7 @@ from tracker.ops.linalg.matmul import matmul
 from tracker.ops.shape.create import identity
 from tracker.support.structs import record, replace
 from tracker.tape.record import aval_of, data_of, replay, value_of, wrap
-from tracker.tape.tracer import close_leaf, current_tracer
+from tracker.tape.tracing.tracer import close_leaf, current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value, new_epoch
 

@@ -35,7 +35,7 @@ from tracker.ops.declare.bundle import BundleParts, pick, unbundle
 from tracker.ops.elementwise.comparison import less, logical_and
 from tracker.support.structs import record
 from tracker.tape.record import ReplayDiverged, apply, data_of, replay
-from tracker.tape.tracer import StopGradient, note_trip_count
+from tracker.tape.tracing.tracer import StopGradient, note_trip_count
 
 _INITIAL_STACK_BYTES = 1 << 20  # of saved carries, reserved in any case
 _INITIAL_STACK_STEPS = 1 << 16  # at most, unless the trace saw more

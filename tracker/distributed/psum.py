@@ -24,7 +24,7 @@ from tracker.ir.op import define
 from tracker.ir.types import Type
 from tracker.random.draw_ops import before_draw, is_logged
 from tracker.tape.record import apply, wrap
-from tracker.tape.tracer import current_tracer
+from tracker.tape.tracing.tracer import current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 

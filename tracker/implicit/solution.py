@@ -37,7 +37,7 @@ from tracker.implicit import krylov
 from tracker.implicit.restorable_state import RestorableState
 from tracker.tape.live_leaves import counted_as_live, is_history_needed
 from tracker.tape.record import value_of
-from tracker.tape.tracer import StopGradient
+from tracker.tape.tracing.tracer import StopGradient
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 from tracker.transforms.jacobians import jacobian

@@ -1,7 +1,8 @@
 """Functions of other libraries here, and functions of tracker there.
 
 to_jax, stablehlo                   the recorded program, run by JAX
-from_jax, from_torch, from_numba    a function of theirs, differentiated here (`foreign.py`)
+from_jax, from_torch, from_numba    a function of theirs, differentiated here
+                                    (`foreign_functions.py`)
 as_jax, as_torch, as_pytensor_op, as_nutpie   a function of tracker for them, which computes it on
                                     the host (`wrappers.py`)
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tracker.interop.foreign import from_jax, from_numba, from_torch, library
+from tracker.interop.foreign_functions import from_jax, from_numba, from_torch, library
 from tracker.interop.wrappers import as_jax, as_nutpie, as_pytensor_op, as_torch
 
 __all__ = [

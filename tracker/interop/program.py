@@ -25,7 +25,9 @@ from tracker.errors import CompileError, UnsupportedError, message
 from tracker.interop.replay import CONSTANT, DtypeMap, Replay, has_rule
 from tracker.ir.fingerprint import fingerprint
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var, operands_of
-from tracker.ir.passes import cleanup, manager
+from tracker.ir.passes import manager
+from tracker.ir.passes.common_subexpressions import common_subexpressions, dedupe_bodies
+from tracker.ir.passes.dead_code import dead_code
 from tracker.ir.passes.loops.reroll import roll
 from tracker.ir.types import Type, type_of
 from tracker.jit import TracedRun, traced_run
@@ -34,10 +36,10 @@ from tracker.tape.record import aval_of, data_of
 
 Flat = Callable[..., Any]  # of numbers and arrays, to any structure of them
 _PASSES = (
-    cleanup.dedupe_bodies,
-    cleanup.common_subexpressions,
+    dedupe_bodies,
+    common_subexpressions,
     roll(lambda eqn: has_rule(eqn.op)),
-    cleanup.dead_code,
+    dead_code,
 )
 
 

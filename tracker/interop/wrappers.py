@@ -17,7 +17,7 @@ from tracker import tree
 from tracker.autodiff.gradients import value_and_grad
 from tracker.autodiff.pullbacks import pullback
 from tracker.errors import UnsupportedError, message
-from tracker.interop.foreign import from_tensor, library
+from tracker.interop.foreign_functions import from_tensor, library
 from tracker.jit import jit
 from tracker.optim.first_order import matching_leaves
 from tracker.support.shown_text import named_after

@@ -31,7 +31,7 @@ class Map(Lowering):
     requires  (b, *operands): writes, as an `Expand` does, conditions under which NumPy does not
               raise; may return a value in place of the result
     order     memory order of `evaluate`'s result: 'K', like the operands (a ufunc's), or 'C'; '' is
-              unknown, and a trace then computes the result at once (see `tape/lazy.py`)
+              unknown, and a trace then computes the result at once (see `tape/tracing/lazy.py`)
     """
 
     body: Callable[..., Any]

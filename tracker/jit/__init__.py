@@ -2,8 +2,9 @@
 
 A call goes through these rooms, and imports point down this list:
 
-api, explain, profile, export   what users call; `type_protocols.py` has its types, and
-                       `export_code.py`, `c_header.py` what `export` writes
+export                 object files with C headers, for programs without Python
+api, explain, profile  what users call; `type_protocols.py` has its types, `pickling.py` how a
+                       jitted function is made again
 dispatch               finds a specialisation for a call, traces on a miss, falls back to Python
 pipeline               IR passes, partition into native segments, compilation, linking
 kernels, codegen       loops, reductions, products and sorts as LLVM text

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,18 +21,17 @@ from tracker.errors import CompileError, UnsupportedError, message, warn
 from tracker.ir.graph import DrawnFunction, Function
 from tracker.jit.discovery.identity_checks import check_identity
 from tracker.jit.discovery.impure_calls import PROFILER_IN_USE, is_profiler_in_use
-from tracker.jit.discovery.inspection import is_jitted
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
 from tracker.jit.dispatch.captured_state_snapshot import SavedState
-from tracker.jit.dispatch.jitted import JittedState, Recipe, plain_function
+from tracker.jit.dispatch.jitted import JittedState, plain_function
 from tracker.jit.dispatch.specialization import Specialization
-from tracker.jit.dispatch.trace_cache import JitOptions
-from tracker.jit.llvm.signals import SIGNALS_DEFERRED
+from tracker.jit.dispatch.trace_policy import JitOptions
+from tracker.jit.pickling import reduce_jitted
 from tracker.jit.runtime.availability import require_native, why_unavailable
 from tracker.jit.tracing.gc_pause import infrequent_gc
 from tracker.jit.tracing.placeholder_swap import TRACING_LOCK
 from tracker.jit.tracing.trace import TracedRun, trace_call
-from tracker.support.pickling import found_by_name, reduction
+from tracker.support.deferred_signals import SIGNALS_DEFERRED
 from tracker.support.shown_text import ShownText, function_name
 from tracker.support.weakrefs import WeakIdentityDict
 
@@ -416,39 +414,6 @@ def _repr(self: Any) -> str:
     return f"<{state.traces.title}{traces}>"
 
 
-def _reduce(self: Any) -> Any:
-    """Pickle a decorated function by its name, a derivative by what it was made of, any other by
-    the plain function."""
-    state: JittedState = self._jitted
-    again: tuple[Any, ...]
-    if state.recipe is None:
-        of = _as_decorated(state.function)
-        again = _make, state.function if of is self else of, state.options
-    else:
-        again = _made_again(state.recipe, state.options)
-    return reduction(self, sys._getframe(1), *again)
-
-
-def _made_again(recipe: Recipe, options: JitOptions) -> tuple[Any, ...]:
-    """What makes a derivative again, and the arguments for that: first, the jitted function that
-    was decorated, or another one."""
-    of = _as_decorated(recipe.function)
-    if of is recipe.function or of._jitted.options is not options:
-        above = recipe.recipe
-        make, *given = _made_again(above, options) if above else (_make, of, options)
-        of = make(*given)
-    return recipe.build, of, *recipe.options
-
-
-def _as_decorated(function: Callable[..., Any]) -> Any:
-    """The jitted function that has the name of this plain one, of which it is; else the plain one,
-    which pickle may find."""
-    found = found_by_name(
-        getattr(function, "__module__", None), getattr(function, "__qualname__", "")
-    )
-    return found if is_jitted(found) and found._jitted.function is function else function
-
-
 def _saved_state(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> SavedState | None:
     state: JittedState = self._jitted
     call, leaves = state.signature_of(args, kwargs)
@@ -457,7 +422,7 @@ def _saved_state(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Save
 
 _METHODS: dict[str, Any] = {
     "__repr__": _repr,
-    "__reduce__": _reduce,
+    "__reduce__": reduce_jitted,
     "__doc__": "A jitted function: see `tracker.jit`.",
     "ir": _ir,
     "llvm": _llvm,

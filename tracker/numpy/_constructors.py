@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tracker.numpy._trackable import is_conversion_error, trackable
+from tracker.errors import ConversionError, is_caused_by
+from tracker.numpy._trackable import trackable
 from tracker.ops.declare.casting import cast_for_store
 from tracker.ops.shape import constructors
 from tracker.ops.shape.constructors import in_dtype, tracked_array
@@ -48,7 +49,7 @@ def array(
         try:
             return np.array(object, dtype, copy=copy, ndmin=ndmin, **kwargs)
         except (TypeError, ValueError) as error:
-            if not is_conversion_error(error):
+            if not is_caused_by(error, ConversionError):
                 raise
     numbers = as_numeric(object)
     object = numbers if type(numbers) is Tracked else object

@@ -20,9 +20,9 @@ import numpy as np
 from tracker.ops.shape.create import item
 from tracker.support.pickling import at_home
 from tracker.tape.record import apply, data_of, holds_tracked
-from tracker.tape.tracer import current_tracer
+from tracker.tape.tracing.tracer import current_tracer
+from tracker.tape.tracing.value_guards import speculate_bool
 from tracker.tape.tracked import Tracked
-from tracker.tape.value_guards import speculate_bool
 
 _Function = Callable[..., Any]
 _DEFINED_EVERYWHERE = (

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import ConversionError
+from tracker.errors import ConversionError, is_caused_by
 from tracker.ir.op import NUMPY
 from tracker.ops.shape.create import buffer, join_tracked_list
 from tracker.support.pickling import at_home
@@ -46,21 +46,14 @@ def _owns_memory(new: Any, given: Iterable[Any]) -> bool:
     )
 
 
-def is_conversion_error(error: BaseException | None) -> bool:
-    """Whether an error means that a tracked value would have been converted to plain numbers."""
-    while error is not None:
-        if isinstance(error, ConversionError):
-            return True
-        error = error.__cause__
-    return False
-
-
 # Functions whose rules handle the parts of a sequence themselves.
 _OF_SEQUENCES = (
     *("block", "broadcast_arrays", "choose", "column_stack", "concat", "concatenate", "dstack"),
     *("histogram2d", "histogramdd", "hstack", "ix_", "multi_dot"),
-    *("putmask", "ravel_multi_index", "select", "stack", "unstack", "vstack"),
+    *("ravel_multi_index", "select", "stack", "unstack", "vstack"),
 )
+# Functions that check each number of a list: an array of them would be cast unchecked.
+_STORING = ("fill_diagonal", "insert", "place", "put", "put_along_axis", "putmask")
 
 
 _PYTHON = frozenset((int, float, bool))  # in shapes and axes, mostly
@@ -73,12 +66,13 @@ def accepting_lists(function: Function) -> Function:
     """A NumPy function that also takes lists of tracked values."""
 
     join = _join_parts if function.__name__ in _OF_SEQUENCES else join_tracked_list
-    is_nested = function.__name__ == "block"  # whose lists have a meaning of their own
+    # Lists of `block` have a meaning of their own.
+    takes_lists = function.__name__ == "block" or function.__name__ in _STORING
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         # a conversion would abort a trace, and lose integers
-        if has_active_transform() and not is_nested:
+        if has_active_transform() and not takes_lists:
             for x in args:
                 if not _PYTHON.issuperset(map(type, sequence_items(x) or ())):
                     args = tuple(map(join, args))
@@ -88,7 +82,7 @@ def accepting_lists(function: Function) -> Function:
         try:
             return function(*args, **kwargs)
         except (TypeError, ValueError) as error:
-            if not is_conversion_error(error):
+            if not is_caused_by(error, ConversionError):
                 raise
             again = [join(x) for x in args]
             named = {name: join_tracked_list(x) for name, x in kwargs.items()}

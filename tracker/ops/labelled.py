@@ -19,8 +19,8 @@ from tracker.ir.op import METHODS
 from tracker.ops.shape.create import copy_, identity
 from tracker.support.library_hooks import when_imported, wrap_method
 from tracker.tape.labels import FRAME_METHODS, is_frame
-from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import apply, aval_of, value_of
+from tracker.tape.tracing.placeholders import resolve_placeholder
 from tracker.tape.tracked import Tracked, check_is_array
 from tracker.user_frames import user_line
 

@@ -15,8 +15,8 @@ from tracker.ops.declare.arguments import as_array
 from tracker.ops.declare.declare import elementwise_nondiff, implements_nondiff, refuse_functions
 from tracker.ops.declare.numpy_code import run_as_written
 from tracker.tape.conversions import guarded_data
-from tracker.tape.escape import escape_as_text
 from tracker.tape.record import aval_of, data_of
+from tracker.tape.tracing.escape import escape_as_text
 from tracker.tape.tracked import Tracked
 
 # Text ---------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import importlib
 from typing import Any
 
 from tracker.support.library_hooks import when_imported, wrap_method
-from tracker.tape.placeholders import resolve_placeholder
+from tracker.tape.tracing.placeholders import resolve_placeholder
 from tracker.tape.tracked import Tracked
 
 _FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")

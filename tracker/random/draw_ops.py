@@ -27,7 +27,7 @@ from tracker.ir.types import type_of
 from tracker.ops.declare.declare import declare
 from tracker.ops.declare.rule_helpers import match_tangent, project
 from tracker.tape.record import alias_to_primal, aval_of, data_of, record_result, value_of
-from tracker.tape.tracer import UnsupportedInBody, current_tracer
+from tracker.tape.tracing.tracer import UnsupportedInBody, current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value, is_constant
 

@@ -24,7 +24,7 @@ from tracker.random.draw_ops import is_private, record_draw, record_seed, restor
 from tracker.support.forks import register_at_fork
 from tracker.tape.observers import has_active_transform
 from tracker.tape.record import aval_of, data_of, holds_tracked
-from tracker.tape.tracer import Tracer, active_tracers, current_tracer
+from tracker.tape.tracing.tracer import Tracer, active_tracers, current_tracer
 from tracker.tape.tracked import Tracked
 
 _default_rng = own.default_rng  # replaced by ours while a function is traced

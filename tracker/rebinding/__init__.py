@@ -5,12 +5,12 @@ While a function is differentiated or traced, `np` in the user's modules holds `
 (`call_exchanged`). NumPy, SciPy and all other packages are left as they are: only names in
 namespaces of user code change (`user_code.py`).
 
-`drop_in_lookup.py`        the drop-in for an object
-`bindings.py`        the names, cells and items by which user code has an object of NumPy's
-`reachable_objects.py`           the functions, classes and bindings that objects lead to
-`namespaces.py`      the globals of user code
+`drop_in_lookup.py`     the drop-in for an object
+`bindings.py`           the names, cells and items by which user code has an object of NumPy's
+`reachable_objects.py`  the functions, classes and bindings that objects lead to
+`namespaces.py`         the globals of user code
 `rebind_call.py`        the plan of a call, the exchange around it, and imports meanwhile
-`numba_compile.py`   numba, which compiles what it finds in the same namespaces
+`numba_compile.py`      numba, which compiles what it finds in the same namespaces
 
 Drop-ins act like NumPy in threads that differentiate and trace nothing. What drop-in an object has
 is handed in from above (`set_drop_ins`).

@@ -1,6 +1,6 @@
 """The drop-in for an object of NumPy's, SciPy's or Python's `math`.
 
-`set_drop_ins` hands in the function that looks for one (`tracker/drop_ins.py`): the rooms that
+`set_drop_ins` hands in the function that looks for one (`tracker/drop_in_table.py`): the rooms that
 differentiate import none of the drop-ins themselves.
 """
 

@@ -9,11 +9,8 @@ equations down for the compiler (`tracker.jit`).
 What would turn tracked values into plain numbers goes through `conversions.py`, which raises if a
 gradient would be lost.
 
-Three things happen only in traces. Large results may be lazy: shape, dtype and strides are known,
-the numbers are computed when something reads them (`lazy.py`). Values may escape into plain Python
-under a guard (`escape.py`, `value_guards.py`). Tracked arrays stand as placeholders in the user's
-own objects (`placeholders.py`).
+`tracing` has what happens only in traces: lazy values, guards, escapes, placeholders.
 
 May know `ir` and `support`; no op, no derivative, no compiler. Start at `record.py`, then
-`value.py` and `tracer.py`.
+`value.py` and `tracing/tracer.py`.
 """

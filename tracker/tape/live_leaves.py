@@ -18,7 +18,7 @@ from typing import Any
 
 from tracker.tape.observers import is_deriving, is_tracing
 from tracker.tape.record import value_of
-from tracker.tape.tracer import close_leaf
+from tracker.tape.tracing.tracer import close_leaf
 from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import Value, leaf
 

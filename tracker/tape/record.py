@@ -3,8 +3,8 @@
 `apply` evaluates an op on the plain data of its operands and makes a `Value` (`value.py`) that
 refers to the operands' values. `apply_unary` and `apply_binary` are its fast versions. If anything
 observes recording (`observers.py`), the equation goes through `_apply_observed`, where a trace may
-make the result lazy (`lazy.py`). `replay` runs an `ir.Function` step by step, on plain data or
-recorded again.
+make the result lazy (`tracing/lazy.py`). `replay` runs an `ir.Function` step by step, on plain
+data or recorded again.
 
 There is no global tape. A value holds the values it was made from, so history lives exactly as long
 as something can reach it. A leaf is a value whose `op` is None. When the derivative that made the
@@ -39,10 +39,10 @@ from tracker.support.array_copies import snapshot
 from tracker.support.array_likes import array_of_labelled
 from tracker.support.errstate import warn_at_user_line
 from tracker.tape.labels import DIFFERING, check_alike, check_labels, note_labels
-from tracker.tape.lazy import lies_in, may_overlap
 from tracker.tape.observers import observers, thread_state
-from tracker.tape.placeholders import PLACEHOLDERS, may_need_resolving, resolve_placeholder
-from tracker.tape.tracer import (
+from tracker.tape.tracing.lazy import lies_in, may_overlap
+from tracker.tape.tracing.placeholders import PLACEHOLDERS, may_need_resolving, resolve_placeholder
+from tracker.tape.tracing.tracer import (
     Tracer,
     UnsupportedInBody,
     at_origins,

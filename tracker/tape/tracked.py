@@ -27,16 +27,8 @@ import numpy as np
 from tracker.errors import ConversionError, MissingAttributeError, UnsupportedError, message
 from tracker.ir.op import METHODS, NUMPY, UFUNCS
 from tracker.support.numpy_version import version_of
-from tracker.tape.escape import NO_ESCAPE, call_on_plain, escape_as_text
 from tracker.tape.labels import FRAME_METHODS, LABELS
 from tracker.tape.observers import observers
-from tracker.tape.placeholders import (
-    PLACEHOLDERS,
-    are_resolved,
-    may_need_resolving,
-    resolve_placeholder,
-    resolve_within,
-)
 from tracker.tape.record import (
     apply_binary,
     apply_unary,
@@ -45,15 +37,23 @@ from tracker.tape.record import (
     value_of,
     wrap,
 )
-from tracker.tape.tracer import (
+from tracker.tape.tracing.escape import NO_ESCAPE, call_on_plain, escape_as_text
+from tracker.tape.tracing.placeholders import (
+    PLACEHOLDERS,
+    are_resolved,
+    may_need_resolving,
+    resolve_placeholder,
+    resolve_within,
+)
+from tracker.tape.tracing.tracer import (
     current_tracer,
     dismiss_error,
     note_extents,
     note_extents_read,
     start_loop,
 )
+from tracker.tape.tracing.value_guards import guard_value
 from tracker.tape.value import Value, leaf
-from tracker.tape.value_guards import guard_value
 
 _CASTS_PYTHON_COMPLEX = version_of(np) < (2, 5)  # as it casts arrays
 

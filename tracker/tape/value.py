@@ -1,7 +1,7 @@
 """Values: one result each, with the equation that made it; and lazy values.
 
-A trace need not compute the numbers of large arrays: compiled code will (`lazy.py` decides). A lazy
-value has an abstract value only, `Value.aval`: an array of the right class, shape, dtype and
+A trace need not compute the numbers of large arrays: compiled code will (`lazy.py` decides). A
+lazy value has an abstract value only, `Value.aval`: an array of the right class, shape, dtype and
 strides over memory that is never written. `Value.aval` and `Value.data` are two names of one slot.
 While any lazy value exists, the class attribute `data` is a `_LazyDescriptor`, which computes a
 value's numbers when they are read, with those that it depends on; else `data` is the slot itself
@@ -116,7 +116,7 @@ class _Thunk:
 
     sequence     smaller for values that became lazy earlier
     argument     the array that the trace was given, or a view of it, of which the value is a copy
-    operands     the value's own tuple: it lives no longer (see `trace_liveness.py`)
+    operands     the value's own tuple: it lives no longer (see `tracing/liveness.py`)
     arrays       copies of the plain arrays among the operands
     was_evicted  whether the numbers have been computed and freed once
     """

@@ -13,7 +13,7 @@ from typing import Any
 from tracker import tree
 from tracker.jit.tracing import StateRollbackLog, find_captured_state, is_opaque
 from tracker.random.draw_ops import DrawMonitor, RollbackLog, is_numpy_generator, is_python_random
-from tracker.tape.tracer import UnsupportedInBody, current_tracer
+from tracker.tape.tracing.tracer import UnsupportedInBody, current_tracer
 
 
 @contextmanager

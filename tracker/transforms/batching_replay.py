@@ -18,7 +18,7 @@ from tracker.control.while_loop import while_
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ops.declare.bundle import pick
 from tracker.tape.record import GUARD_CONVERSIONS, ReplayDiverged, apply, aval_of, data_of
-from tracker.tape.tracer import at_origins
+from tracker.tape.tracing.tracer import at_origins
 from tracker.transforms.batching_rules import (
     BatchedValue,
     apply_row_by_row,

@@ -20,7 +20,7 @@ from tracker.ops.declare.bundle import unbundle
 from tracker.ops.indexing import canonical, getitem
 from tracker.ops.indexing.gather_scatter import HOLE
 from tracker.tape.record import apply, aval_of, data_of
-from tracker.tape.tracer import current_tracer
+from tracker.tape.tracing.tracer import current_tracer
 
 OpParams = dict[str, Any]
 Values = Sequence[Any]

@@ -27,7 +27,7 @@ from tracker.support.shown_text import named_after
 from tracker.tape.live_leaves import depends_on_live_leaf
 from tracker.tape.observers import is_deriving, is_tracing
 from tracker.tape.record import aval_of, data_of, value_of
-from tracker.tape.tracer import UnsupportedInBody
+from tracker.tape.tracing.tracer import UnsupportedInBody
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import new_epoch
 from tracker.transforms.batching_purity import require_pure_rows

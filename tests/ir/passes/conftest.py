@@ -2,7 +2,7 @@
 
 import pytest
 
-from tracker.tape import tracer
+from tracker.tape.tracing import tracer
 
 
 @pytest.fixture(autouse=True)

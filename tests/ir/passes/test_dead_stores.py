@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracker
-from tracker.ir.passes.cleanup import common_subexpressions, dead_code
+from tracker.ir.passes.common_subexpressions import common_subexpressions
+from tracker.ir.passes.dead_code import dead_code
 from tracker.ir.passes.dead_stores import eliminate_dead_stores
 from tracker.ir.passes.manager import run
 from tracker.ir.passes.simplify import simplify

@@ -1,6 +1,4 @@
-"""Passes: text before, text after."""
-
-import textwrap
+"""Passes: how they change the text of programs; the driver."""
 
 import ir_programs as programs
 import numpy as np
@@ -11,7 +9,8 @@ from hypothesis import strategies as st
 from tracker.errors import IRError
 from tracker.ir.graph import Eqn, Function, Var
 from tracker.ir.op import OPS
-from tracker.ir.passes.cleanup import common_subexpressions, dead_code
+from tracker.ir.passes.common_subexpressions import common_subexpressions
+from tracker.ir.passes.dead_code import dead_code
 from tracker.ir.passes.expand import expand
 from tracker.ir.passes.manager import Pass, run
 from tracker.ir.passes.simplify import simplify
@@ -22,52 +21,85 @@ from tracker.support.structs import replace
 ALL = [simplify, common_subexpressions, dead_code]
 
 
-def check(each, before, after):
-    before, after = (str(parse(textwrap.dedent(text))) for text in (before, after))
-    assert str(run(parse(before), [each], check=True)) == after
+# What a pass makes of a program: lines that it drops begin with -, lines that it writes with +.
+CHANGES = {
+    "dead code": (dead_code, """
+  function f(x: f64[3]) {
+    a: f64[3] = sin x
+    b: f64[3] = cos x
+-   c: f64[3] = negative a
+    d: f64[] = sum b {axis=(0,), keepdims=False}
+    e: bool[] = greater d 0.0
+    guard bool e == True  # m.py:1
+-   g: f64[3] = exp c
+    return (a)
+  }"""),
+    "dead code in nested functions": (dead_code, """
+  function f(x: f64[3]) {
+-   function unused(a: f64[3]) {
+-     return (a)
+-   }
+    return (x)
+  }"""),
+    "common subexpressions": (common_subexpressions, """
+  function f(x: f64[3], n: i64[]) {
+    a: f64[3] = multiply x 2.0
+-   b: f64[3] = multiply x 2.0
+    c: f64[3] = multiply 2.0 x
+    d: f64[] = sum a {axis=(0,), keepdims=False}
+    guard int n == 3
+-   e: f64[] = sum b {axis=(0,), keepdims=False}
+-   g: f64[1] = sum b {axis=(0,), keepdims=True}
++   g: f64[1] = sum a {axis=(0,), keepdims=True}
+-   guard int n == 3
+    guard int n == 4
+-   return (a, b, c, d, e, g)
++   return (a, a, c, d, d, g)
+  }"""),
+    "literals are common only if type and bits are": (common_subexpressions, """
+  function f(x: f64[3]) {
+    a: f64[3] = add x 0.0
+    b: f64[3] = add x -0.0
+    c: f64[3] = add x 0
+    d: f64[3] = add x f64(0.0)
+    e: f64[3] = add x nan
+-   g: f64[3] = add x nan
+    h: f64[3] = add x nan:010000000000f87f
+-   return (a, b, c, d, e, g, h)
++   return (a, b, c, d, e, e, h)
+  }"""),
+    "constant folding": (simplify, """
+  function f(x: f64[3]) {
+-   a: f64[] = multiply f64(2.0) 3.0
+-   b: f64[] = exp a
+-   c: float = add 1.0 2
+-   d: int = multiply 3 4
+-   e: bool[] = greater b 1
+-   guard bool e == True
+-   guard bool e == False
++   guard bool bool(True) == False
+    guard int f64(nan) == 1
+-   g: f64[3] = broadcast_to a {shape=(3,)}
++   g: f64[3] = broadcast_to f64(6.0) {shape=(3,)}
+-   h: f64[] = divide f64(1.0) 0.0
+    i: float = divide 1.0 0.0
+-   j: f32[] = divide f32(0.0) f32(0.0)
+-   k: f64[3] = multiply x c
++   k: f64[3] = multiply x 3.0
+-   return (b, d, h, i, j, k)
++   return (f64(403.4287934927351), 12, f64(inf), i, f32(nan:0000c0ff), k)
+  }"""),
+}  # fmt: skip
 
 
-def test_dead_code():
-    check(
-        dead_code,
-        """
-        function f(x: f64[3]) {
-          a: f64[3] = sin x
-          b: f64[3] = cos x
-          c: f64[3] = negative a
-          d: f64[] = sum b {axis=(0,), keepdims=False}
-          e: bool[] = greater d 0.0
-          guard bool e == True  # m.py:1
-          g: f64[3] = exp c
-          return (a)
-        }""",
-        """
-        function f(x: f64[3]) {
-          a: f64[3] = sin x
-          b: f64[3] = cos x
-          d: f64[] = sum b {axis=(0,), keepdims=False}
-          e: bool[] = greater d 0.0
-          guard bool e == True  # m.py:1
-          return (a)
-        }""",
+@pytest.mark.parametrize("name", CHANGES)
+def test_changes(name):
+    each, text = CHANGES[name]
+    lines = text.strip("\n").split("\n")
+    before, after = (
+        parse("\n".join(line[2:] for line in lines if line[0] in marks)) for marks in (" -", " +")
     )
-
-
-def test_dead_code_in_nested_functions():
-    check(
-        dead_code,
-        """
-        function f(x: f64[3]) {
-          function unused(a: f64[3]) {
-            return (a)
-          }
-          return (x)
-        }""",
-        """
-        function f(x: f64[3]) {
-          return (x)
-        }""",
-    )
+    assert str(run(before, [each], check=True)) == str(after)
 
 
 def test_passes_go_into_nested_functions():
@@ -81,62 +113,6 @@ def test_passes_go_into_nested_functions():
     assert not after.functions["g"].body and inner.body
 
 
-def test_common_subexpressions():
-    check(
-        common_subexpressions,
-        """
-        function f(x: f64[3], n: i64[]) {
-          a: f64[3] = multiply x 2.0
-          b: f64[3] = multiply x 2.0
-          c: f64[3] = multiply 2.0 x
-          d: f64[] = sum a {axis=(0,), keepdims=False}
-          guard int n == 3
-          e: f64[] = sum b {axis=(0,), keepdims=False}
-          g: f64[1] = sum b {axis=(0,), keepdims=True}
-          guard int n == 3
-          guard int n == 4
-          return (a, b, c, d, e, g)
-        }""",
-        """
-        function f(x: f64[3], n: i64[]) {
-          a: f64[3] = multiply x 2.0
-          c: f64[3] = multiply 2.0 x
-          d: f64[] = sum a {axis=(0,), keepdims=False}
-          guard int n == 3
-          g: f64[1] = sum a {axis=(0,), keepdims=True}
-          guard int n == 4
-          return (a, a, c, d, d, g)
-        }""",
-    )
-
-
-def test_literals_are_common_only_if_type_and_bits_are():
-    check(
-        common_subexpressions,
-        """
-        function f(x: f64[3]) {
-          a: f64[3] = add x 0.0
-          b: f64[3] = add x -0.0
-          c: f64[3] = add x 0
-          d: f64[3] = add x f64(0.0)
-          e: f64[3] = add x nan
-          g: f64[3] = add x nan
-          h: f64[3] = add x nan:010000000000f87f
-          return (a, b, c, d, e, g, h)
-        }""",
-        """
-        function f(x: f64[3]) {
-          a: f64[3] = add x 0.0
-          b: f64[3] = add x -0.0
-          c: f64[3] = add x 0
-          d: f64[3] = add x f64(0.0)
-          e: f64[3] = add x nan
-          h: f64[3] = add x nan:010000000000f87f
-          return (a, b, c, d, e, e, h)
-        }""",
-    )
-
-
 @pytest.mark.parametrize("each", [common_subexpressions, simplify])
 def test_opaque_params_are_neither_merged_nor_evaluated(each):
     op = replace(OPS["sin"], evaluate=lambda x, *, rng: rng.random())
@@ -147,38 +123,6 @@ def test_opaque_params_are_neither_merged_nor_evaluated(each):
     body = tuple(Eqn(op, e.operands, {"rng": rng}, e.out) for e in function.eqns)
     function = replace(function, body=body)
     assert each(function) is function
-
-
-def test_constant_folding():
-    check(
-        simplify,
-        """
-        function f(x: f64[3]) {
-          a: f64[] = multiply f64(2.0) 3.0
-          b: f64[] = exp a
-          c: float = add 1.0 2
-          d: int = multiply 3 4
-          e: bool[] = greater b 1
-          guard bool e == True
-          guard bool e == False
-          guard int f64(nan) == 1
-          g: f64[3] = broadcast_to a {shape=(3,)}
-          h: f64[] = divide f64(1.0) 0.0
-          i: float = divide 1.0 0.0
-          j: f32[] = divide f32(0.0) f32(0.0)
-          k: f64[3] = multiply x c
-          return (b, d, h, i, j, k)
-        }""",
-        """
-        function f(x: f64[3]) {
-          guard bool bool(True) == False
-          guard int f64(nan) == 1
-          g: f64[3] = broadcast_to f64(6.0) {shape=(3,)}
-          i: float = divide 1.0 0.0
-          k: f64[3] = multiply x 3.0
-          return (f64(403.4287934927351), 12, f64(inf), i, f32(nan:0000c0ff), k)
-        }""",
-    )
 
 
 def test_the_driver_verifies_and_dumps():

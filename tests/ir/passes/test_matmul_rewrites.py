@@ -5,7 +5,8 @@ import pytest
 from compare import compiled
 
 import tracker
-from tracker.ir.passes.cleanup import common_subexpressions, dead_code
+from tracker.ir.passes.common_subexpressions import common_subexpressions
+from tracker.ir.passes.dead_code import dead_code
 from tracker.ir.passes.linalg_dtypes import legalize_linalg_dtypes
 from tracker.ir.passes.manager import run
 from tracker.ir.passes.matmul_rewrites import rewrite_products

@@ -6,7 +6,7 @@ from ir_programs import evaluate
 
 import tracker
 from tracker.errors import IRError
-from tracker.ir.passes import cleanup
+from tracker.ir.passes.common_subexpressions import COMPOSITE
 from tracker.ir.passes.expand import EXPANDED
 from tracker.ir.passes.manager import Pass, Property, run
 from tracker.jit.pipeline.pass_order import PASSES
@@ -46,7 +46,7 @@ def trace(name):
 
 
 def check(function, passes):
-    return run(function, passes, check=True, given=(cleanup.COMPOSITE,))
+    return run(function, passes, check=True, given=(COMPOSITE,))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

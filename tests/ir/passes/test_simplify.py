@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from tracker.ir.graph import Const, Eqn, Var
 from tracker.ir.op import OPS
 from tracker.ir.passes import rewriter
-from tracker.ir.passes.cleanup import dead_code
+from tracker.ir.passes.dead_code import dead_code
 from tracker.ir.passes.manager import run
 from tracker.ir.passes.memory_ssa import ArrayWrite, WriteHistory
 from tracker.ir.passes.simplify import simplify

@@ -25,7 +25,7 @@ from equality import assert_same
 
 from tracker import gradient, jit
 from tracker.jit.discovery.bytecode import instructions, referenced_names
-from tracker.jit.discovery.discovery import find_captured_state
+from tracker.jit.discovery.captured_state import find_captured_state
 
 X = np.arange(1.0, 4.0)
 factor, which = 2.0, "factor"

@@ -14,8 +14,8 @@ from equality import assert_same
 
 import tracker as tr
 from tracker import gradient, jit
-from tracker.jit.discovery import discovery
-from tracker.jit.discovery.discovery import find_captured_state
+from tracker.jit.discovery import captured_state
+from tracker.jit.discovery.captured_state import find_captured_state
 
 
 def _changes(m):
@@ -219,9 +219,9 @@ def test_a_long_chain_of_objects_is_looked_at_once(monkeypatch):
         return f
 
     looks = []
-    look = discovery._Walker._visit_object
+    look = captured_state._Walker._visit_object
     monkeypatch.setattr(
-        discovery._Walker, "_visit_object", lambda self, x: looks.append(x) or look(self, x)
+        captured_state._Walker, "_visit_object", lambda self, x: looks.append(x) or look(self, x)
     )
     counts = []
     for length in (40, 80):

@@ -15,7 +15,7 @@ from side_by_side import each, program
 
 import tracker as tr
 from tracker import gradient, jit
-from tracker.jit.discovery.discovery import find_captured_state
+from tracker.jit.discovery.captured_state import find_captured_state
 from tracker.jit.guards.source import FunctionSource, NamespaceSource
 
 A = np.linspace(-1.0, 2.0, 40)

@@ -53,7 +53,7 @@ from tracker import (
     trace,
     track,
 )
-from tracker.jit.discovery.discovery import find_captured_state
+from tracker.jit.discovery.captured_state import find_captured_state
 from tracker.jit.discovery.impure_calls import ImpureCallMonitor
 
 tqdm.monitor_interval = 0  # its thread would go on for as long as the process does

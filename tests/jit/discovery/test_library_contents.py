@@ -10,7 +10,7 @@ import scipy.sparse
 import xarray as xr
 
 from tracker import jit
-from tracker.jit.discovery.discovery import find_captured_state
+from tracker.jit.discovery.captured_state import find_captured_state
 from tracker.jit.discovery.library_contents import contents_check
 
 W = np.array([1.0, -2.0, 0.5])

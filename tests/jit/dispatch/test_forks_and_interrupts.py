@@ -15,8 +15,8 @@ import tracker as tr
 from tracker import jit
 from tracker.jit.abi import native_callable as native
 from tracker.jit.tracing import placeholder_swap
-from tracker.tape import placeholders
-from tracker.tape.tracer import current_tracer
+from tracker.tape.tracing import placeholders
+from tracker.tape.tracing.tracer import current_tracer
 
 
 class Model:

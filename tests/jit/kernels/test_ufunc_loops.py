@@ -10,8 +10,8 @@ import scipy.special as sc
 from equality import assert_same
 
 from tracker import CompileError, gradient, jit, trace
-from tracker.jit import export as export_module
 from tracker.jit.abi import loader
+from tracker.jit.export import object_file
 from tracker.jit.runtime import ufunc_loops
 from tracker.jit.scalar.emitter import Emitter
 from tracker.jit.schedule.cost import _OpProbe, is_math
@@ -94,7 +94,7 @@ def test_scipys_error_settings_are_respected():
 
 def test_export_rejects_ufunc_loops(tmp_path):
     with pytest.raises(CompileError, match="calls the ufunc spence, which cannot go"):
-        export_module.export(lambda x: np.sum(sc.spence(x)), X, path=tmp_path / "f", name="f")
+        object_file.export(lambda x: np.sum(sc.spence(x)), X, path=tmp_path / "f", name="f")
 
 
 def test_a_missing_loop():

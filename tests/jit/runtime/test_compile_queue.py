@@ -18,12 +18,13 @@ import tracker
 from tracker.errors import CompileError
 from tracker.ir.op import OPS
 from tracker.jit.abi import native_callable as native
-from tracker.jit.llvm import engine, object_cache, signals
+from tracker.jit.llvm import engine, object_cache
 from tracker.jit.pipeline import compile
 from tracker.jit.runtime import compile_queue
 from tracker.jit.tracing import placeholder_swap
+from tracker.support import deferred_signals
 from tracker.tape import observers
-from tracker.tape.tracer import current_tracer
+from tracker.tape.tracing.tracer import current_tracer
 
 
 @pytest.fixture(autouse=True)
@@ -391,7 +392,7 @@ def state():
         ),
         *(
             list(placeholder_swap.ACTIVE_SWAPS),
-            signals.SIGNALS_DEFERRED._depth,
+            deferred_signals.SIGNALS_DEFERRED._depth,
             sys.getprofile(),
             gc.get_threshold(),
         ),
@@ -407,20 +408,20 @@ def test_signals_are_deferred_whole_or_not_at_all():
         raise TooLate
 
     def deferred():
-        with signals.SIGNALS_DEFERRED:
+        with deferred_signals.SIGNALS_DEFERRED:
             pass
 
     before = signal.signal(signal.SIGUSR1, fails)
     try:
         known, at = state(), 0
-        handlers = [signal.getsignal(each) for each in signals._SIGNALS]
+        handlers = [signal.getsignal(each) for each in deferred_signals._SIGNALS]
         left = 0
         while left <= 0:
             at += 1
-            left = interrupted(deferred, at, where=signals.__file__)
+            left = interrupted(deferred, at, where=deferred_signals.__file__)
             assert state() == known
-            assert [signal.getsignal(each) for each in signals._SIGNALS] == handlers
-        assert at > len(signals._SIGNALS)
+            assert [signal.getsignal(each) for each in deferred_signals._SIGNALS] == handlers
+        assert at > len(deferred_signals._SIGNALS)
     finally:
         signal.signal(signal.SIGUSR1, before)
 

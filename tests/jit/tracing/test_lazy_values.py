@@ -15,8 +15,9 @@ import tracker
 from tracker import gradient, jit
 from tracker.jit.dispatch import first_call
 from tracker.jit.runtime import compile_queue
-from tracker.tape import lazy, record, tracer
+from tracker.tape import record
 from tracker.tape import value as values
+from tracker.tape.tracing import lazy, tracer
 
 pytestmark = pytest.mark.usefixtures("nothing_put_off")
 

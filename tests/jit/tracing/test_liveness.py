@@ -8,7 +8,7 @@ from tables import functions_of
 
 import tracker
 import tracker.numpy as tnp
-from tracker.tape import tracer
+from tracker.tape.tracing import tracer
 
 SLACK = 6  # arrays: what a trace may hold for nobody, and the compiler's own
 

@@ -16,7 +16,7 @@ from stateful_objects import MACHINES, Adam, Lent, Record
 import tracker as tr
 from tracker import istracked, jit
 from tracker.jit.abi import native_callable as native
-from tracker.tape.placeholders import PLACEHOLDERS
+from tracker.tape.tracing.placeholders import PLACEHOLDERS
 
 table, logged = {"x": 1.0, "v": np.ones(2)}, []
 calls = 0

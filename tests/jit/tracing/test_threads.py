@@ -19,11 +19,12 @@ from equality import assert_same
 
 import tracker as tr
 from tracker import gradient, jit
-from tracker.jit.llvm import engine, signals
+from tracker.jit.llvm import engine
 from tracker.jit.llvm.lock import LOCK
 from tracker.jit.tracing import trace
 from tracker.jit.tracing.placeholder_swap import ACTIVE_SWAPS
-from tracker.tape.placeholders import PLACEHOLDERS, add_placeholder, release_placeholder
+from tracker.support import deferred_signals
+from tracker.tape.tracing.placeholders import PLACEHOLDERS, add_placeholder, release_placeholder
 
 # here functions have other threads work while they are traced, which keeps them plain
 pytestmark = pytest.mark.filterwarnings("ignore:.*may differ at each call")
@@ -395,11 +396,11 @@ def test_an_exception_of_a_deferred_handler_is_raised_afterwards(monkeypatch):
             return signal.getsignal(number)
 
     raised, done = [], []
-    monkeypatch.setattr(signals, "_signal", Late())
+    monkeypatch.setattr(deferred_signals, "_signal", Late())
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
-        with pytest.raises(TimeoutError), signals.SIGNALS_DEFERRED:
+        with pytest.raises(TimeoutError), deferred_signals.SIGNALS_DEFERRED:
             for each, handler in zip((signal.SIGINT, signal.SIGTERM), handlers, strict=True):
                 assert signal.getsignal(each) is not handler
             done.append(True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tracker
-from tracker.tape.trace_liveness import unreferenced_operands
+from tracker.tape.tracing.liveness import unreferenced_operands
 
 
 @pytest.fixture(params=[True, False], ids=["plain", "not plain"])

@@ -21,7 +21,8 @@ symbolic iteration: the bytecode of the loop, and of functions that it calls, is
   code stores in objects of user classes, and the parts of tuples (`places.py`).
 - Plain numbers stay plain: what they are after the loop is computed as Python does
   (`constants.py`).
-- `iteration_body.py` makes the body. Subscripts with the index are affine (`tape/loop_index.py`):
+- `iteration_body.py` makes the body. Subscripts with the index are affine forms
+  (`tape/tracing/loop_index.py`):
   reads of other arrays there are rows of the loop (`affine_subscripts.py`), and arrays that
   iterations write are divided into lines (`moving_arrays.py`), so that no array is copied in each
   iteration, and the pullback keeps lines only. Where that fails, the array is carried: parts of it

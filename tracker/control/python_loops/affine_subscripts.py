@@ -1,5 +1,5 @@
-"""Parts of arrays at subscripts that move with loops (`tape/loop_index.py`), read and written in
-the iteration of the outer loop, before and after the equation of a loop."""
+"""Parts of arrays at subscripts that move with loops (`tape/tracing/loop_index.py`), read and
+written in the iteration of the outer loop, before and after the equation of a loop."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from tracker.ops.indexing.canonical import canonical_index
 from tracker.ops.indexing.getitem import getitem, put
 from tracker.support.structs import record, replace
-from tracker.tape.loop_index import (
+from tracker.tape.record import apply, aval_of, wrap
+from tracker.tape.tracing.loop_index import (
     Affine,
     AffineSubscript,
     IterationIndex,
     LoopVariable,
     Subscripts,
 )
-from tracker.tape.record import apply, aval_of, wrap
 from tracker.tape.value import Value
 
 _MAX_WIDTH = 8  # positions of a slice that moves

@@ -1,7 +1,7 @@
 """Lists that the iterations of a loop append to: `states.append(x)`.
 
 The loop stacks what its iterations append, and the list gets rows of the stack, read when they are
-used; `np.array(states)` is the stack itself (`ops/indexing/rows.py`). An iteration may append
+used; `np.array(states)` is the stack itself (`ops/shape/appended_rows.py`). An iteration may append
 numbers and arrays, and tuples, lists and dicts of them that it makes.
 
 Invariant: whatever is appended in several places, or has a name after the loop, is one object, as
@@ -20,7 +20,7 @@ from tracker.control.python_loops.affine_subscripts import NotRollable
 from tracker.control.python_loops.constants import ConstantValues
 from tracker.control.python_loops.iteration_state import IterationState, is_constant
 from tracker.control.python_loops.places import Place
-from tracker.ops.shape.rows import rows_of
+from tracker.ops.shape.appended_rows import rows_of
 from tracker.tape.record import value_of, wrap
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value

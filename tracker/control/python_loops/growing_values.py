@@ -38,8 +38,8 @@ from tracker.ops.indexing.getitem import gather, getitem, put, scatter
 from tracker.ops.linalg.matmul import matmul
 from tracker.ops.reduce.reduce import sum_
 from tracker.ops.shape.create import before, iota, to_discrete
-from tracker.tape.loop_index import Affine, AffineSubscript, IterationIndex, Subscripts
 from tracker.tape.record import apply, wrap
+from tracker.tape.tracing.loop_index import Affine, AffineSubscript, IterationIndex, Subscripts
 from tracker.tape.value import NO_PARAMS, Value
 
 if TYPE_CHECKING:

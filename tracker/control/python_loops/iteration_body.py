@@ -29,9 +29,9 @@ from tracker.ops.elementwise.comparison import equal, logical_and, not_equal
 from tracker.ops.indexing.canonical import indexed_shape
 from tracker.ops.indexing.getitem import getitem, put, scatter
 from tracker.support.structs import field, record
-from tracker.tape.loop_index import Affine, IterationIndex, LoopVariable, SymbolicIteration
 from tracker.tape.record import apply, wrap
-from tracker.tape.tracer import Tracer
+from tracker.tape.tracing.loop_index import Affine, IterationIndex, LoopVariable, SymbolicIteration
+from tracker.tape.tracing.tracer import Tracer
 from tracker.tape.value import NO_PARAMS, Value
 
 _NUMBERS = (int, float, complex)

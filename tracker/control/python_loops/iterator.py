@@ -20,7 +20,9 @@ from tracker.ir.op import NUMPY
 from tracker.ops.indexing.getitem import getitem
 from tracker.ops.shape.create import item
 from tracker.support.structs import record
-from tracker.tape.loop_index import (
+from tracker.tape.observers import thread_state
+from tracker.tape.record import apply, record_result, value_of
+from tracker.tape.tracing.loop_index import (
     Affine,
     AffineSubscript,
     IterationIndex,
@@ -28,9 +30,7 @@ from tracker.tape.loop_index import (
     affine_form,
     note_unknown_subscript,
 )
-from tracker.tape.observers import thread_state
-from tracker.tape.record import apply, record_result, value_of
-from tracker.tape.tracer import Tracer, current_tracer
+from tracker.tape.tracing.tracer import Tracer, current_tracer
 from tracker.tape.tracked import Tracked
 
 _MIN_TRIP_COUNT = 6  # of a loop that is followed

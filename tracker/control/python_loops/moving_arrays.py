@@ -31,8 +31,8 @@ from tracker.control.python_loops.growing_values import rewrites_itself
 from tracker.ir.types import type_of
 from tracker.ops.indexing.canonical import canonical_index, indexed_shape
 from tracker.ops.indexing.getitem import getitem, put
-from tracker.tape.loop_index import Affine, AffineSubscript, LoopVariable, Subscripts
 from tracker.tape.record import wrap
+from tracker.tape.tracing.loop_index import Affine, AffineSubscript, LoopVariable, Subscripts
 from tracker.tape.value import Value
 
 if TYPE_CHECKING:

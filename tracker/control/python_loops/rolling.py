@@ -26,9 +26,9 @@ from tracker.jit.tracing import calls_unmonitored
 from tracker.ops.elementwise.comparison import equal
 from tracker.support.cpython import frame_locals
 from tracker.support.structs import record
-from tracker.tape.loop_index import Affine, SymbolicIteration
 from tracker.tape.record import apply, data_of, value_of, wrap
-from tracker.tape.tracer import Tracer, current_tracer
+from tracker.tape.tracing.loop_index import Affine, SymbolicIteration
+from tracker.tape.tracing.tracer import Tracer, current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 

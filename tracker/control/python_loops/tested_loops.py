@@ -16,7 +16,7 @@ from tracker.control.python_loops.loop_code import TestedLoop, tested_loop
 from tracker.control.python_loops.rolling import UNBOUNDED, LoopRoller
 from tracker.tape.observers import thread_state
 from tracker.tape.record import data_of, value_of
-from tracker.tape.tracer import Tracer
+from tracker.tape.tracing.tracer import Tracer
 
 
 def at_test(tracer: Tracer, tested: Any, frame: FrameType) -> Any:

@@ -17,7 +17,7 @@ from tracker.errors import IRError
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.lowering import Expand, Map
 from tracker.ir.op import OPS, Op
-from tracker.ir.passes.cleanup import COMPOSITE
+from tracker.ir.passes.common_subexpressions import COMPOSITE
 from tracker.ir.passes.manager import Property, as_pass, substitute, with_body
 from tracker.ir.types import is_compilable_dtype
 from tracker.ir.weak_integers import narrowed_integers

@@ -27,7 +27,8 @@ import numpy as np
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, may_bail_out
 from tracker.ir.lowering import Contract, Expand, Map, Reduce, View
 from tracker.ir.op import OPS
-from tracker.ir.passes.cleanup import common_subexpressions, dead_code
+from tracker.ir.passes.common_subexpressions import common_subexpressions
+from tracker.ir.passes.dead_code import dead_code
 from tracker.ir.passes.expand import expand_equation
 from tracker.ir.passes.manager import BodyWriter, substitute, with_body
 from tracker.ir.structural_keys import params_key

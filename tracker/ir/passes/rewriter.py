@@ -20,7 +20,7 @@ from tracker.errors import EVALUATION_ERRORS
 from tracker.ir.graph import Atom, Const, Eqn, Guard, Var
 from tracker.ir.lowering import Map
 from tracker.ir.op import OPS, Op
-from tracker.ir.passes.cleanup import evaluate_literals, guard_holds
+from tracker.ir.passes.constant_folding import evaluate_literals, guard_holds
 from tracker.ir.passes.manager import substitute
 from tracker.ir.passes.memory_ssa import WriteHistory
 from tracker.ir.types import Type

@@ -22,7 +22,7 @@ from tracker.jit.guards.class_guard import HEAP_TYPE_FLAG
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
 from tracker.jit.guards.signature import ArrayLeaf, Signature
 from tracker.jit.llvm import engine, object_cache
-from tracker.jit.llvm.function_writer import c_function, functions_text
+from tracker.jit.llvm.function_writer import FunctionWriter, c_function, functions_text
 from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime.cpython_layout import DIMS, NDIM, TABLE, TYPE, TYPE_FLAGS
 from tracker.support.array_copies import data_address
@@ -81,10 +81,10 @@ class DispatchTable:
         return before
 
 
-def _dispatch_text() -> str:
+@c_function("dispatch", "ptr %self, ptr %args, i64 %nargsf, ptr %kwnames", "ptr")
+def _dispatch(c: FunctionWriter) -> str:
     """The function that calls the entry for a hash; while there is no table, the slow path (the
     table may be gone since this call began)."""
-    c = c_function("dispatch", "ptr %self, ptr %args, i64 %nargsf, ptr %kwnames", "ptr")
     hashed = c.variable(0)
 
     def mix(number: str) -> None:
@@ -110,15 +110,15 @@ def _dispatch_text() -> str:
     with c.when(c.let(f"icmp ne ptr {table}, null")):
         slot = c.let(f"lshr i64 {c.get(hashed)}, {c.load(table)}")
         c.set(entry, c.load(table, c.add(slot, 1), "ptr"))
-    c.ret(c.let(f"musttail call ptr {c.get(entry)}({', '.join(c.parameters)})"))
     c.declared.add("declare ptr @slow(ptr, ptr, i64, ptr)")
-    return functions_text([c], "@ndarray = external global ptr")
+    return c.let(f"musttail call ptr {c.get(entry)}({', '.join(c.parameters)})")
 
 
 @locked_cache
 def _dispatch_module(slow: int) -> engine.Module:
     symbols = {"ndarray": id(np.ndarray), "slow": slow}
-    return object_cache.compile_or_load(_dispatch_text(), level=engine.QUICK, symbols=symbols)
+    text = functions_text([_dispatch()], "@ndarray = external global ptr")
+    return object_cache.compile_or_load(text, level=engine.QUICK, symbols=symbols)
 
 
 def dispatch_address(slow: int) -> int:

@@ -5,7 +5,8 @@ Traced code sees tracked arrays where the plain function sees arrays and numbers
 can lie about its class only (`Tracked.__class__`); the shims answer `type(x) is np.ndarray`,
 `hasattr(x, "shape")` of a number or `isinstance(x, Iterable)` as for plain data. They are put into
 the globals of the code that uses these names, in front of Python's builtins. `id` is refused. What
-a `for` statement iterates may be an iterator that follows its iterations (`tape/tracer.py`).
+a `for` statement iterates may be an iterator that follows its iterations
+(`tape/tracing/tracer.py`).
 
 Invariants: for anything but a tracked array, in any thread, a shim does what the builtin does.
 Within a derivative it also does so for tracked arrays, which the function sees when it is not
@@ -22,9 +23,9 @@ from typing import Any, TypeAlias
 from tracker import tree
 from tracker.errors import UnsupportedError
 from tracker.tape.observers import is_deriving
-from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import value_of
-from tracker.tape.tracer import current_tracer, start_loop
+from tracker.tape.tracing.placeholders import resolve_placeholder
+from tracker.tape.tracing.tracer import current_tracer, start_loop
 from tracker.tape.tracked import Tracked
 
 

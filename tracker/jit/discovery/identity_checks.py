@@ -17,11 +17,11 @@ from typing import Any
 
 from tracker import tree
 from tracker.errors import UnsupportedError
-from tracker.jit.discovery.discovery import CapturedState, find_captured_state
+from tracker.jit.discovery.captured_state import CapturedState, find_captured_state
 from tracker.jit.guards.source import class_attribute
 from tracker.support.instances import cell_contents
-from tracker.tape.placeholders import resolve_placeholder
-from tracker.tape.tracer import current_tracer
+from tracker.tape.tracing.placeholders import resolve_placeholder
+from tracker.tape.tracing.tracer import current_tracer
 
 _MAX_CACHED = 4096
 _without_comparison: dict[tuple[int, ...], tuple[Any, ...]] = {}  # by ids of code objects

@@ -56,7 +56,7 @@ _TABLE = {
 }
 # Calls made by these packages are no part of what a function computes.
 _EXEMPT_PACKAGES = frozenset({"logging", "warnings", "importlib", "tqdm"})
-_EXEMPT_MODULES = frozenset({"tracker.jit.llvm.signals", "tracker.control.step_runner"})
+_EXEMPT_MODULES = frozenset({"tracker.support.deferred_signals", "tracker.control.step_runner"})
 # Classes that draw entropy when they are given no seed.
 SEEDABLE_CLASSES = frozenset(
     ("MT19937", "PCG64", "PCG64DXSM", "Philox", "RandomState", "SFC64", "SeedSequence")

@@ -1,7 +1,7 @@
 """State that code writes but does not read, which needs no source for each part of it.
 
 `append_only_sources` finds lists that are only appended to, `ReplacedDataclasses` dataclasses that
-are each replaced by another. Both need all names to be known (`discovery.py`).
+are each replaced by another. Both need all names to be known (`captured_state.py`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The native entry serves calls that match a compiled specialisation. All others arrive at
 `jitted.py`, which runs a matching trace without its entry, traces the call, or falls back to plain
-Python. `specialization.py` has the traces of each signature and matches them, `trace_cache.py`
+Python. `specialization.py` has the traces of each signature and matches them, `trace_policy.py`
 decides which traces are kept and compiled, `mask_traces.py` makes one trace of those that differ in
 how much masks select, `first_call.py` decides whether NumPy or machine code computes the result of
 a traced call, `relayout.py` copies arrays that no entry takes, `captured_state_snapshot.py` keeps

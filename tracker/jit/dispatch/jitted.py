@@ -1,7 +1,7 @@
 """The Python side of a jitted function: calls that no native entry has served.
 
 `JittedState.call_slow` runs a matching trace without its entry, traces the call, or calls the plain
-function; `trace_cache.py` decides what becomes of traces. A trace is valid for one signature (of
+function; `trace_policy.py` decides what becomes of traces. A trace is valid for one signature (of
 the arguments and captured state) and one path through its guards.
 
 Invariant: a call runs the user's function once, traced or not; again only for the reasons in
@@ -29,8 +29,19 @@ import numpy as np
 from tracker import tree
 from tracker.autodiff.boundary import UNTRACED_OBJECT, ArgnumsOf, convert_array_likes, split_method
 from tracker.config import current
-from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError, warn
-from tracker.jit.discovery.discovery import CapturedState, find_captured_state, with_constant_arrays
+from tracker.errors import (
+    CompileError,
+    ConversionError,
+    IRError,
+    UnsupportedError,
+    is_caused_by,
+    warn,
+)
+from tracker.jit.discovery.captured_state import (
+    CapturedState,
+    find_captured_state,
+    with_constant_arrays,
+)
 from tracker.jit.discovery.impure_calls import PROFILER_IN_USE, is_profiler_in_use
 from tracker.jit.discovery.inspection import is_jitted
 from tracker.jit.discovery.stdlib_objects import is_opaque
@@ -52,18 +63,17 @@ from tracker.jit.dispatch.specialization import (
     run_has_overlap,
     run_matching,
 )
-from tracker.jit.dispatch.trace_cache import (
+from tracker.jit.dispatch.trace_policy import (
     MAX_FAILED_TRACES,
     READS_RECORDED_PARAM,
     UNFLATTENABLE,
     JitOptions,
-    TraceCache,
+    TracePolicy,
     opaque_reason,
 )
 from tracker.jit.dispatch.visible_calls import frame_function, is_profiled
 from tracker.jit.guards.captured_leaves import with_captured_state
 from tracker.jit.guards.signature import Signature, distinct_objects, signature_of
-from tracker.jit.llvm.signals import SIGNALS_DEFERRED, enter_all
 from tracker.jit.runtime.availability import require_native
 from tracker.jit.runtime.lru_clock import CLOCK
 from tracker.jit.runtime.progress import compile_stage
@@ -75,12 +85,13 @@ from tracker.jit.tracing.trace import TracedRun, rebuild_arguments, static_leave
 from tracker.random.draw_ops import RollbackLog, UnrecordedDraws
 from tracker.support import errstate
 from tracker.support.array_copies import same_bytes
+from tracker.support.deferred_signals import SIGNALS_DEFERRED, enter_all
 from tracker.support.pickling import MadeFunction
 from tracker.support.structs import record
-from tracker.tape.lazy import SpeculationFailed
 from tracker.tape.observers import current_observer
 from tracker.tape.record import value_of
-from tracker.tape.tracer import current_tracer
+from tracker.tape.tracing.lazy import SpeculationFailed
+from tracker.tape.tracing.tracer import current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import is_constant
 
@@ -145,7 +156,7 @@ class JittedState:
         self.function = function
         self.options = options
         self.groups = SpecializationCache()
-        self.traces = TraceCache(function, options, self.groups)
+        self.traces = TracePolicy(function, options, self.groups)
         self.derivatives: dict[Any, Any] = {}
         self.is_derived = False  # a derivative: its results are plain, whatever it reads
         self.recipe: Recipe | None = None  # of a derivative
@@ -345,7 +356,7 @@ class JittedState:
             try:
                 traced = self._trace(call, captured, log, is_lazy=False)
             except Exception as error:
-                if not (isinstance(error, TraceAbandoned) or _is_untraceable(error)):
+                if not (isinstance(error, TraceAbandoned) or is_caused_by(error, *_UNTRACEABLE)):
                     raise
                 return self._rerun_plain(call, log)
         if run_has_overlap(traced):
@@ -528,7 +539,7 @@ class JittedState:
         except TraceAbandoned:
             return self._rerun_plain(call, log)
         except Exception as error:
-            if not _is_untraceable(error):
+            if not is_caused_by(error, *_UNTRACEABLE):
                 group.failed_traces += 1
                 raise
             if self._may_be_transient(group, error, has_imported=len(sys.modules) > modules):
@@ -662,7 +673,8 @@ class JittedState:
             constant = with_constant_arrays(captured, self.function)
 
         def other_way(error: Exception) -> Retry | None:
-            is_refusal = isinstance(error, (TypeError, AttributeError)) or _is_untraceable(error)
+            is_refusal = isinstance(error, (TypeError, AttributeError))
+            is_refusal |= is_caused_by(error, *_UNTRACEABLE)
             if is_refusal and any(source in captured.sources for source, _ in promoted):
                 return Retry.CONSTANT_NUMBERS
             if constant is not None and (is_refusal or isinstance(error, ValueError)):
@@ -670,7 +682,7 @@ class JittedState:
             return None
 
         def on_error(error: Exception, effects: PendingEffects) -> None:
-            if not _is_untraceable(error) and other_way(error) is None:
+            if not is_caused_by(error, *_UNTRACEABLE) and other_way(error) is None:
                 if effects.has_aliases:  # the error is the user's: so is what was written
                     raise TraceAbandoned from error
                 effects.apply()
@@ -716,15 +728,6 @@ def _holds_constant_arrays(captured: CapturedState) -> bool:
     """Whether an array in a library's object is a constant of the trace."""
     held = (source.read() for source in captured.sources if source.is_constant)
     return any(isinstance(x, np.ndarray) for each in held for x in tree.leaves(each))
-
-
-def _is_untraceable(error: BaseException | None) -> bool:
-    """Whether an error is one of tracing; NumPy wraps some in a ValueError, as the cause."""
-    while error is not None:
-        if isinstance(error, _UNTRACEABLE):
-            return True
-        error = error.__cause__
-    return False
 
 
 def plain_function(f: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tracker import tree
-from tracker.autodiff.custom_calls import CustomRule, apply_rule
+from tracker.autodiff.custom_rule_calls import CustomRule, apply_rule
 from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.pullbacks import compiled_linear_map, linearize, pullback
 from tracker.ir.graph import Atom, Eqn, Function

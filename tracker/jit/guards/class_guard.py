@@ -6,8 +6,8 @@ modified. The native entry compares tags, one load per class; on a mismatch Pyth
 attributes by identity and, if they are equal, stores the new tag.
 
 Invariants: attributes are compared by identity; of numbers and other data on a class only the names
-count, since each such value has a source of its own (`jit/discovery/discovery.py`). Classes are
-referenced weakly. No user code runs.
+count, since each such value has a source of its own (`jit/discovery/captured_state.py`). Classes
+are referenced weakly. No user code runs.
 """
 
 from __future__ import annotations

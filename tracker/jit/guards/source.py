@@ -1,6 +1,6 @@
 """Sources: the places outside its arguments where code finds a value.
 
-`jit/discovery/discovery.py` finds the sources of a function; a signature has them after the
+`jit/discovery/captured_state.py` finds the sources of a function; a signature has them after the
 arguments, and native code reads them on each call.
 
 Invariants: sources are equal when they mean the same place. A source keeps no object alive that can

@@ -220,9 +220,9 @@ _NUMBERS = {  # the type of a number in memory, and what makes an object of it
 }
 
 
-def _value_text() -> FunctionWriter:
+@c_function("value", "ptr %table, ptr %record, ptr %data", "ptr", "internal ")
+def _value_text(c: FunctionWriter) -> str:
     """A value for Python, a new reference: a number, or an array with a copy of what is there."""
-    c = c_function("value", "ptr %table, ptr %record, ptr %data", "ptr", "internal ")
     kind, dtype = c.load("%record"), c.load("%record", 1, "ptr")
     for number, (type, maker) in _NUMBERS.items():
         with c.when(c.compare("eq", kind, number)):
@@ -242,13 +242,12 @@ def _value_text() -> FunctionWriter:
     array = c.call("ptr", "PyArray_Empty", arguments)
     with c.when(c.logical_not(c.is_null(array))):
         c.copy_bytes(c.field(array, DATA), "%data", size)
-    c.ret(array)
-    return c
+    return array
 
 
-def _fits_text() -> FunctionWriter:
+@c_function("fits", "ptr %array, ptr %table, ptr %record", "i1", "internal ")
+def _fits_text(c: FunctionWriter) -> str:
     """Whether an array has the dtype and the extents of a record."""
-    c = c_function("fits", "ptr %array, ptr %table, ptr %record", "i1", "internal ")
     numbers = [
         c.field(dtype, TYPE_NUMBER, "i32")
         for dtype in (c.load("%record", 1, "ptr"), c.field("%array", DESCR))
@@ -260,14 +259,13 @@ def _fits_text() -> FunctionWriter:
     dims = c.field("%array", DIMS)
     with c.loop(0, rank) as i:
         c.return_if(c.compare("ne", c.load(dims, i), c.load(wanted, i)), "false")
-    c.ret("true")
-    return c
+    return "true"
 
 
-def _call_text() -> FunctionWriter:
+@c_function(CALL, "ptr %table, ptr %data, ptr %out", "i64")
+def _call_text(c: FunctionWriter) -> int:
     """Call a function with what is in memory, and put what it gives where it goes. 0; 1 if that is
     not of the type that it was; -1 with an exception set."""
-    c = c_function(CALL, "ptr %table, ptr %data, ptr %out", "i64")
     function, count, strict = (
         c.load("%table", at, kind) for at, kind in enumerate(("ptr", "", ""))
     )
@@ -306,24 +304,22 @@ def _call_text() -> FunctionWriter:
         c.call("void", "PyErr_SetString", ["ptr @RuntimeError", "ptr @differs.text"])
         give_up(-1)
     give_up(1)
-    c.ret(1)
-    return c
+    return 1
 
 
-def _open_text() -> FunctionWriter:
+@c_function(prologue.OPEN, "ptr %function", "ptr")
+def _open_text(c: FunctionWriter) -> str:
     """Ask for a journal of what is drawn; null with an exception set."""
-    c = c_function(prologue.OPEN, "ptr %function", "ptr")
     state = c.call("i32", "PyGILState_Ensure", [])
     arguments = ["ptr %function", "ptr null", "i64 0", "ptr null"]
     journal = c.call("ptr", "PyObject_Vectorcall", arguments)
     c.call("void", "PyGILState_Release", [f"i32 {state}"])
-    c.ret(journal)
-    return c
+    return journal
 
 
-def _close_text() -> FunctionWriter:
+@c_function(prologue.CLOSE, "ptr %function, ptr %cell, i64 %fails", "void")
+def _close_text(c: FunctionWriter) -> None:
     """Close it, if there is one; an exception stays set."""
-    c = c_function(prologue.CLOSE, "ptr %function, ptr %cell, i64 %fails", "void")
     journal = c.load("%cell", kind="ptr")
     c.return_if(c.is_null(journal), "")
     state = c.call("i32", "PyGILState_Ensure", [])
@@ -341,5 +337,3 @@ def _close_text() -> FunctionWriter:
     with c.when(c.let(f"icmp ne {held[0]}, null")):
         c.call("void", "PyErr_Restore", held)
     c.call("void", "PyGILState_Release", [f"i32 {state}"])
-    c.ret()
-    return c

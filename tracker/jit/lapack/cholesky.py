@@ -20,12 +20,12 @@ from tracker.jit.lapack.library_calls import (
     ptr,
     scalar_argument,
 )
-from tracker.jit.lapack.routine_writer import MAX_LOOP_ROWS, MatrixKind, RoutineWriter, new_routine
+from tracker.jit.lapack.routine_writer import MAX_LOOP_ROWS, RoutineWriter, routine
 
 
-def cholesky(kind: MatrixKind) -> RoutineWriter:
+@routine("a out", "n", "work")
+def cholesky(c: RoutineWriter) -> str:
     """The lower factor; 1 where the matrix is not positive definite. The upper half is not read."""
-    c = new_routine(kind, "cholesky", "a out", "n", "work")
     with c.loop(0, "%n") as i:
         with c.loop(0, i) as j:
             c.store(c.load(c.entry_address("%a", i, j, "%n")), c.entry_address("%out", i, j, "%n"))
@@ -37,7 +37,7 @@ def cholesky(kind: MatrixKind) -> RoutineWriter:
         upper = char_argument(c, "U")  # in row-major order it is the lower factor
         size, info = integer_argument(c, "%n"), c.variable(0)
         c.call(
-            "void", kind.lapack("potrf"), [*map(ptr, (upper, size, "%out", size, info)), "i64 1"]
+            "void", c.kind.lapack("potrf"), [*map(ptr, (upper, size, "%out", size, info)), "i64 1"]
         )
         c.leave(failure_flag(c, info))
     failed = c.variable(0)
@@ -52,8 +52,7 @@ def cholesky(kind: MatrixKind) -> RoutineWriter:
             other = c.address("%out", c.mul(i, "%n"))
             x = _subtract_products(c, other, row, j, c.load(other, j))
             c.store(c.scale_by_real("fdiv", x, root), other, j)
-    c.ret(c.get(failed))
-    return c
+    return c.get(failed)
 
 
 def _subtract_products(c: RoutineWriter, x: str, y: str, count: str, start: str) -> str:
@@ -67,29 +66,27 @@ def _subtract_products(c: RoutineWriter, x: str, y: str, count: str, start: str)
     return c.get(total)
 
 
-def gram(kind: MatrixKind) -> RoutineWriter:
+@routine("a x", "n k lead flip")
+def gram(c: RoutineWriter) -> None:
     """a a^T for n rows of k numbers, `%lead` apart (`%flip`: a^T a); one half is computed."""
-    c = new_routine(kind, "gram", "a x", "n k lead flip")
     transposed = c.compare("ne", "%flip", 0)
     trans = c.let(f"select i1 {transposed}, i32 {TRANSPOSED}, i32 {NOT_TRANSPOSED}")
     n, k, lead = blas_integers(c, ("%n", "%k", "%lead"))
     flags = [f"i32 {flag}" for flag in (ROW_MAJOR, LOWER, trans)]
     one, zero = scalar_argument(c, "1.0"), scalar_argument(c, "0.0")
-    c.call("void", kind.blas("syrk"), [*flags, n, k, one, "ptr %a", lead, zero, "ptr %x", n])
+    c.call("void", c.kind.blas("syrk"), [*flags, n, k, one, "ptr %a", lead, zero, "ptr %x", n])
     with c.loop(0, "%n") as i, c.loop(0, i) as j:
         c.store(c.load(c.entry_address("%x", i, j, "%n")), c.entry_address("%x", j, i, "%n"))
-    c.ret()
-    return c
 
 
 _BLOCK_ROWS = 32  # rows
 
 
-def cholesky_pullback(kind: MatrixKind) -> RoutineWriter:
+@routine("l g x work", "n", name="cholesky_pull")
+def cholesky_pullback(c: RoutineWriter) -> None:
     """The pullback of the factor L: from a cotangent (whose lower half is read) to that of the
     matrix, in its lower half. I. Murray (2016), the blocked algorithm of section 5, with adjoints
     for his transposes."""
-    c = new_routine(kind, "cholesky_pull", "l g x work", "n")
     c.copy("%g", "%x", c.mul("%n", "%n"))
     blocks = c.let(f"udiv i64 {c.add('%n', _BLOCK_ROWS - 1)}, {_BLOCK_ROWS}")
     one, minus = scalar_argument(c, "1.0"), scalar_argument(c, "-1.0")
@@ -110,7 +107,7 @@ def cholesky_pullback(kind: MatrixKind) -> RoutineWriter:
             flags = [f"i32 {flag}" for flag in (ROW_MAJOR, trans, NOT_TRANSPOSED)]
             target = ptr(c.address("%x", at))
             arguments = [m, n, k, minus, ptr(a), mine, ptr(b), others, one, target, others]
-            c.call("void", kind.blas("gemm"), [*flags, *arguments])
+            c.call("void", c.kind.blas("gemm"), [*flags, *arguments])
 
         with c.when(c.compare("sgt", rest, 0)):
             cl, cx = (c.address(m, c.add(below, j)) for m in ("%l", "%x"))
@@ -124,8 +121,6 @@ def cholesky_pullback(kind: MatrixKind) -> RoutineWriter:
             subtract(NOT_TRANSPOSED, (size, j, size), "%work", c.address("%l", row), row, size)
     with c.loop(0, "%n") as i, c.loop(c.add(i, 1), "%n") as above:
         c.store(c.zero, c.entry_address("%x", i, above, "%n"))
-    c.ret()
-    return c
 
 
 def _symmetrise(c: RoutineWriter, dx: str, size: str) -> None:

@@ -18,15 +18,13 @@ from tracker.jit.lapack.library_calls import (
     load_integer,
     ptr,
 )
-from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter, new_routine
+from tracker.jit.lapack.routine_writer import RoutineDecorator, RoutineWriter, routine
 
 
-def lapack_routine(
-    kind: MatrixKind, name: str, operands: str, sizes: str, *, has_workspace: bool = True
-) -> RoutineWriter:
-    """A routine without text; `has_workspace`: LAPACK has workspace of its own."""
+def lapack_routine(operands: str, sizes: str, *, has_workspace: bool = True) -> RoutineDecorator:
+    """Decorator of the body of a routine; `has_workspace`: LAPACK has workspace of its own."""
     workspace = " lwork lrwork liwork" if has_workspace else ""
-    return new_routine(kind, name, f"{operands} out work", sizes + workspace)
+    return routine(f"{operands} out work", sizes + workspace)
 
 
 def call_lapack(c: RoutineWriter, name: str, arguments: Sequence[str], letters: int = 0) -> None:
@@ -50,8 +48,7 @@ def _store_reals(c: RoutineWriter, values: str, target: str, count: str) -> None
         c.store(c.element(c.load(values, i, "double")), target, i)
 
 
-def _eigen(kind: MatrixKind, name: str, vectors: bool) -> RoutineWriter:
-    c = lapack_routine(kind, name, "a", "n lower")
+def _eigen(c: RoutineWriter, vectors: bool) -> None:
     c.transpose("%a", "%work", "%n", "%n")
     behind = c.address("%work", c.mul("%n", "%n"))
     values, behind = (behind, c.address(behind, "%n", "double")) if vectors else ("%out", behind)
@@ -62,44 +59,42 @@ def _eigen(kind: MatrixKind, name: str, vectors: bool) -> RoutineWriter:
         real.append(integer_argument(c, "%lrwork"))
     job = char_argument(c, "V" if vectors else "N")
     tail = [own, lwork, *real, integers, integer_argument(c, "%liwork")]
-    driver = "heevd" if kind.is_complex else "syevd"
+    driver = "heevd" if c.kind.is_complex else "syevd"
     call_lapack(c, driver, [job, half, size, "%work", size, values, *tail], 2)
     if vectors:
         _store_reals(c, values, "%out", "%n")
         c.transpose("%work", c.address("%out", "%n"), "%n", "%n")
-    c.ret()
-    return c
 
 
-def eigh(kind: MatrixKind) -> RoutineWriter:
+@lapack_routine("a", "n lower")
+def eigh(c: RoutineWriter) -> None:
     """Eigenvalues, then vectors."""
-    return _eigen(kind, "eigh", vectors=True)
+    _eigen(c, vectors=True)
 
 
-def eigvalsh(kind: MatrixKind) -> RoutineWriter:
-    return _eigen(kind, "eigvalsh", vectors=False)
+@lapack_routine("a", "n lower")
+def eigvalsh(c: RoutineWriter) -> None:
+    _eigen(c, vectors=False)
 
 
-def eig(kind: MatrixKind) -> RoutineWriter:
+@lapack_routine("a", "n")
+def eig(c: RoutineWriter) -> None:
     """Eigenvalues of a general matrix, then its vectors; complex numbers for every matrix."""
-    c = lapack_routine(kind, "eig", "a", "n")
     square = c.mul("%n", "%n")
     _return_if_not_finite(c, "%a", square)
     vectors = c.address("%work", square)
     values = c.address(vectors, square)
     c.transpose("%a", "%work", "%n", "%n")
     size, one, none = integer_argument(c, "%n"), integer_argument(c, "1"), char_argument(c, "N")
-    parts = [values] if kind.is_complex else [values, c.address(values, "%n")]
+    parts = [values] if c.kind.is_complex else [values, c.address(values, "%n")]
     numbers, lwork, real, _ = lapack_workspace(c, c.address(parts[-1], "%n"))
     jobs = [none, char_argument(c, "V"), size, "%work", size, *parts]
     call_lapack(c, "geev", [*jobs, numbers, one, vectors, size, numbers, lwork, *real], 2)
-    if kind.is_complex:
+    if c.kind.is_complex:
         c.copy(values, "%out", "%n")
         c.transpose(vectors, c.address("%out", "%n"), "%n", "%n")
     else:
         _store_complex_vectors(c, parts, vectors)
-    c.ret()
-    return c
 
 
 def _return_if_not_finite(c: RoutineWriter, a: str, count: str) -> None:
@@ -153,9 +148,9 @@ def _call_gesdd(
     call_lapack(c, "gesdd", arguments, 1)
 
 
-def svd(kind: MatrixKind) -> RoutineWriter:
+@lapack_routine("a", "m n full")
+def svd(c: RoutineWriter) -> None:
     """Singular values, U, V^H; `%full`: with all columns."""
-    c = lapack_routine(kind, "svd", "a", "m n full")
     k, full = min_extent(c), c.compare("ne", "%full", 0)
     columns, rows = c.select(full, "%m", k), c.select(full, "%n", k)
     u = c.address("%work", c.mul("%m", "%n"))
@@ -168,22 +163,18 @@ def svd(kind: MatrixKind) -> RoutineWriter:
     target = c.address("%out", k)
     c.transpose(u, target, columns, "%m")
     c.transpose(vt, c.address(target, c.mul("%m", columns)), "%n", rows)
-    c.ret()
-    return c
 
 
-def svdvals(kind: MatrixKind) -> RoutineWriter:
-    c = lapack_routine(kind, "svdvals", "a", "m n")
+@lapack_routine("a", "m n")
+def svdvals(c: RoutineWriter) -> None:
     c.transpose("%a", "%work", "%m", "%n")
     own = c.address("%work", c.mul("%m", "%n"))
     _call_gesdd(c, char_argument(c, "N"), "%out", own, own, "1", own)
-    c.ret()
-    return c
 
 
-def pinv(kind: MatrixKind) -> RoutineWriter:
+@lapack_routine("a cutoff", "m n")
+def pinv(c: RoutineWriter) -> None:
     """V diag(1 / s) U^H; singular values up to `%cutoff` times the largest count as zero."""
-    c = lapack_routine(kind, "pinv", "a cutoff", "m n")
     k = min_extent(c)
     u = c.address("%work", c.mul("%m", "%n"))
     vt = c.address(u, c.mul("%m", k))
@@ -201,13 +192,11 @@ def pinv(kind: MatrixKind) -> RoutineWriter:
     # By rows, what LAPACK leaves is conj(V) (n, k) and U^T (k, m).
     gemm(c, ("%n", "%m", k), vt, u, "%out")
     c.conjugate("%out", c.mul("%n", "%m"))
-    c.ret()
-    return c
 
 
-def qr(kind: MatrixKind) -> RoutineWriter:
+@lapack_routine("a", "m n k")
+def qr(c: RoutineWriter) -> None:
     """Q (m rows, `%k` columns), then R (`%k` rows, n columns)."""
-    c = lapack_routine(kind, "qr", "a", "m n k")
     least = min_extent(c)
     # Room for the columns of A and of Q, whichever are more.
     width = c.select(c.compare("slt", "%n", "%k"), "%k", "%n")
@@ -223,16 +212,14 @@ def qr(kind: MatrixKind) -> RoutineWriter:
         c.store(
             c.select_element(c.compare("sle", i, j), inside, c.zero), c.entry_address(r, i, j, "%n")
         )
-    driver = "ungqr" if kind.is_complex else "orgqr"
+    driver = "ungqr" if c.kind.is_complex else "orgqr"
     call_lapack(c, driver, [m, k, inner, "%work", m, tau, own, lwork])
     c.transpose("%work", "%out", "%k", "%m")
-    c.ret()
-    return c
 
 
-def lstsq(kind: MatrixKind) -> RoutineWriter:
+@lapack_routine("a b cutoff", "m n k")
+def lstsq(c: RoutineWriter) -> None:
     """The solution (n rows, `%k` columns) for m rows of `%b`, then the rank."""
-    c = lapack_routine(kind, "lstsq", "a b cutoff", "m n k")
     height = c.select(c.compare("slt", "%m", "%n"), "%n", "%m")
     right = c.address("%work", c.mul("%m", "%n"))
     s = c.address(right, c.mul(height, "%k"))
@@ -248,5 +235,3 @@ def lstsq(kind: MatrixKind) -> RoutineWriter:
         c.store(c.load(c.entry_address(right, j, i, height)), c.entry_address("%out", i, j, "%k"))
     found = c.let(f"sitofp i64 {load_integer(c, rank, 0)} to double")
     c.store(c.element(found), "%out", c.mul("%n", "%k"))
-    c.ret()
-    return c

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 
 from tracker.jit.lapack.library_calls import gemm, ptr
-from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter, new_routine
+from tracker.jit.lapack.routine_writer import RoutineWriter, routine
 
 _DEGREE = 13
 _MAX_NORM = 5.371920351148152  # for which the degree is accurate
@@ -26,8 +26,8 @@ def scratch_size(n: int) -> tuple[int, int]:
     return (_SCRATCH_MATRICES + 1) * n * n, 2 * n + 2
 
 
-def expm(kind: MatrixKind) -> RoutineWriter:
-    c = new_routine(kind, "expm", "a out work", "n")
+@routine("a out work", "n")
+def expm(c: RoutineWriter) -> None:
     square = c.mul("%n", "%n")
     a, *powers, u, v, w = (c.address("%work", c.mul(square, i)) for i in range(_SCRATCH_MATRICES))
     lu = c.address("%work", c.mul(square, _SCRATCH_MATRICES))
@@ -47,15 +47,13 @@ def expm(kind: MatrixKind) -> RoutineWriter:
         c.store(c.minus(y, x), a, i)
         c.store(c.plus(y, x), w, i)
     pivots = c.address(lu, square)
-    c.call("i64", kind.symbol("lu"), [*map(ptr, (a, pivots, lu, "null")), "i64 %n"])
+    c.call("i64", c.kind.symbol("lu"), [*map(ptr, (a, pivots, lu, "null")), "i64 %n"])
     arguments = [*map(ptr, (lu, pivots, w, "%out", "null")), "i64 %n", "i64 %n", "i64 0"]
-    singular = c.call("i64", kind.symbol("solve"), arguments)
+    singular = c.call("i64", c.kind.symbol("solve"), arguments)
     c.return_if(c.compare("ne", singular, 0), 1)
     with c.loop(0, halvings):
         c.copy("%out", u, square)
         _product(c, u, u, "%out")
-    c.ret()
-    return c
 
 
 def _norm(c: RoutineWriter) -> str:

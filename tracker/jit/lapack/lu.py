@@ -27,7 +27,7 @@ from tracker.jit.lapack.library_calls import (
     ptr,
     scalar_argument,
 )
-from tracker.jit.lapack.routine_writer import MAX_LOOP_ROWS, MatrixKind, RoutineWriter, new_routine
+from tracker.jit.lapack.routine_writer import MAX_LOOP_ROWS, RoutineWriter, routine
 
 # LU -----------------------------------------------------------------------------------------------
 
@@ -39,9 +39,9 @@ def _factor_words(c: RoutineWriter) -> tuple[str, str, str, str]:
     return "%p", pivots, lower, c.address(lower, 1, "i64")
 
 
-def lu(kind: MatrixKind) -> RoutineWriter:
+@routine("a p f", "n", "work")
+def lu(c: RoutineWriter) -> None:
     """Factor a matrix. It never fails; it records a singular matrix."""
-    c = new_routine(kind, "lu", "a p f", "n", "work")
     c.transpose("%a", "%f", "%n", "%n")
     raw, pivots, lower, singular = _factor_words(c)
     c.store(0, singular, kind="i64")
@@ -54,15 +54,13 @@ def lu(kind: MatrixKind) -> RoutineWriter:
     with c.when(c.logical_not(done)):
         with c.when(c.compare("sgt", "%n", MAX_LOOP_ROWS)):
             size, info = integer_argument(c, "%n"), c.variable(0)
-            c.call("void", kind.lapack("getrf"), [*map(ptr, (size, size, "%f", size, raw, info))])
+            c.call("void", c.kind.lapack("getrf"), [*map(ptr, (size, size, "%f", size, raw, info))])
             with c.loop(0, "%n") as k:
                 c.store(c.sub(load_integer(c, raw, k), 1), pivots, k, "i64")
         with c.when(c.compare("sle", "%n", MAX_LOOP_ROWS)):
             _eliminate(c, pivots)
     with c.loop(0, "%n") as k, c.when(c.is_zero(c.load("%f", c.mul(k, c.add("%n", 1))))):
         c.store(1, singular, kind="i64")
-    c.ret()
-    return c
 
 
 def _is_triangular(c: RoutineWriter, lower: bool) -> str:
@@ -113,13 +111,13 @@ def _swap(c: RoutineWriter, a: str, b: str) -> None:
 # Triangles ----------------------------------------------------------------------------------------
 
 
-def triangle(kind: MatrixKind) -> RoutineWriter:
+@routine("t x", "n k upper flip unit")
+def triangle(c: RoutineWriter) -> None:
     """Solve T x = b in place for n rows x of k numbers; T is stored by columns.
 
     upper: which half T is; flip: use its transpose; unit: its diagonal is ones.
     """
     flags = ("upper", "flip", "unit")
-    c = new_routine(kind, "triangle", "t x", f"n k {' '.join(flags)}")
     upper, flip, unit = (c.compare("ne", f"%{flag}", 0) for flag in flags)
     with c.when(c.compare("sgt", "%n", MAX_LOOP_ROWS)):
         _call_blas(c, upper, flip, unit)
@@ -127,8 +125,6 @@ def triangle(kind: MatrixKind) -> RoutineWriter:
     for single in (True, False):
         with c.when(c.compare("eq" if single else "ne", "%k", 1)):
             _substitute(c, single, upper, flip, unit)
-    c.ret()
-    return c
 
 
 def _call_blas(c: RoutineWriter, upper: str, flip: str, unit: str) -> None:
@@ -216,34 +212,29 @@ def _return_if_singular(c: RoutineWriter) -> None:
     c.return_if(c.compare("ne", c.load(singular, kind="i64"), 0), 1)
 
 
-def solve(kind: MatrixKind) -> RoutineWriter:
+@routine("f p b x", "n k flip", "work")
+def solve(c: RoutineWriter) -> None:
     """x = op(A)^-1 b for n rows of k numbers."""
-    c = new_routine(kind, "solve", "f p b x", "n k flip", "work")
     _return_if_singular(c)
     c.copy("%b", "%x", c.mul("%n", "%k"))
     _solve_in_place(c, "%flip", "%k")
-    c.ret()
-    return c
 
 
-def inv(kind: MatrixKind) -> RoutineWriter:
+@routine("f p x", "n flip", "work")
+def inv(c: RoutineWriter) -> None:
     """The inverse of op(A)."""
-    c = new_routine(kind, "inv", "f p x", "n flip", "work")
     _return_if_singular(c)
     with c.loop(0, "%n") as i:
         with c.loop(0, "%n") as j:
             c.store(c.zero, c.entry_address("%x", i, j, "%n"))
         c.store(c.one, c.entry_address("%x", i, i, "%n"))
     _solve_in_place(c, "%flip", "%n")
-    c.ret()
-    return c
 
 
-def solve_triangular(kind: MatrixKind) -> RoutineWriter:
+@routine("t b x", "n k lower trans conj unit flip", "work")
+def solve_triangular(c: RoutineWriter) -> None:
     """x = op(T)^-1 b; T is stored by rows. op may transpose, and conjugate: conj(T) x = b as
     T conj(x) = conj(b)."""
-    sizes = "n k lower trans conj unit flip"
-    c = new_routine(kind, "solve_triangular", "t b x", sizes, "work")
     with c.when(c.compare("eq", "%unit", 0)), c.loop(0, "%n") as i:
         c.return_if(c.is_zero(c.load("%t", c.mul(i, c.add("%n", 1)))), 1)
     count, conjugated = c.mul("%n", "%k"), c.compare("ne", "%conj", 0)
@@ -256,29 +247,25 @@ def solve_triangular(kind: MatrixKind) -> RoutineWriter:
     by_columns = c.let(f"xor i64 {transposed}, 1")  # stored by columns, it is transposed again
     arguments = ["ptr %t", "ptr %x", "i64 %n", "i64 %k"]
     flags = [f"i64 {stored_lower}", f"i64 {by_columns}", "i64 %unit"]
-    c.call("i64", kind.symbol("triangle"), [*arguments, *flags])
+    c.call("i64", c.kind.symbol("triangle"), [*arguments, *flags])
     with c.when(conjugated):
         c.conjugate("%x", count)
-    c.ret()
-    return c
 
 
 # Determinants -------------------------------------------------------------------------------------
 
 
-def slogdet(kind: MatrixKind) -> RoutineWriter:
+@routine("f p out", "n flip", "work")
+def slogdet(c: RoutineWriter) -> None:
     """Sign and logarithm of the absolute value."""
-    c = new_routine(kind, "slogdet", "f p out", "n flip", "work")
     sign, total = _logarithm(c)
     c.store(sign, "%out")
     c.store(c.element(total), "%out", 1)
-    c.ret()
-    return c
 
 
-def det(kind: MatrixKind) -> RoutineWriter:
+@routine("f p out", "n flip", "work")
+def det(c: RoutineWriter) -> None:
     """As NumPy does it: sign times exp of the logarithm; of moderate size, by multiplication."""
-    c = new_routine(kind, "det", "f p out", "n flip", "work")
     _, pivots, _, _ = _factor_words(c)
     product = c.variable(c.one, c.element_type)
     with c.loop(0, "%n") as i:
@@ -296,8 +283,6 @@ def det(kind: MatrixKind) -> RoutineWriter:
     sign, total = _logarithm(c)
     length = c.call("double", "llvm.exp.f64", [f"double {total}"])
     c.store(c.scale_by_real("fmul", sign, length), "%out")
-    c.ret()
-    return c
 
 
 def _logarithm(c: RoutineWriter) -> tuple[str, str]:

@@ -7,21 +7,19 @@ from __future__ import annotations
 
 from tracker.jit.lapack.eigen_svd import call_lapack, lapack_routine, lapack_workspace, min_extent
 from tracker.jit.lapack.library_calls import integer_argument, load_integer
-from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter
+from tracker.jit.lapack.routine_writer import RoutineWriter
 
 
-def lu_factor(kind: MatrixKind) -> RoutineWriter:
+@lapack_routine("a", "m n", has_workspace=False)
+def lu_factor(c: RoutineWriter) -> None:
     """Both factors in one matrix, then for each row the row that it was exchanged with; 1 where the
     matrix is singular, because SciPy then warns."""
-    c = lapack_routine(kind, "lu_factor", "a", "m n", has_workspace=False)
     pivots = c.address("%work", c.mul("%m", "%n"))
     c.transpose("%a", "%work", "%m", "%n")
     m, n = (integer_argument(c, x) for x in ("%m", "%n"))
     call_lapack(c, "getrf", [m, n, "%work", m, pivots])
     c.transpose("%work", "%out", "%n", "%m")
     _store_pivots(c, pivots, c.address("%out", c.mul("%m", "%n")), min_extent(c))
-    c.ret()
-    return c
 
 
 def _store_pivots(c: RoutineWriter, places: str, target: str, count: str) -> None:
@@ -31,9 +29,9 @@ def _store_pivots(c: RoutineWriter, places: str, target: str, count: str) -> Non
         c.store(c.element(c.let(f"sitofp i64 {row} to double")), target, i)
 
 
-def permutation(kind: MatrixKind) -> RoutineWriter:
+@lapack_routine("pivots", "k rows", has_workspace=False)
+def permutation(c: RoutineWriter) -> None:
     """The order of `%rows` rows after `%k` exchanges; 1 where there is no such row."""
-    c = lapack_routine(kind, "permutation", "pivots", "k rows", has_workspace=False)
     with c.loop(0, "%rows") as i:
         c.store(c.let(f"sitofp i64 {i} to double"), "%out", i, "double")
     with c.loop(0, "%k") as i:
@@ -45,13 +43,11 @@ def permutation(kind: MatrixKind) -> RoutineWriter:
         x, y = (c.load("%out", at, "double") for at in (i, j))
         c.store(y, "%out", i, "double")
         c.store(x, "%out", j, "double")
-    c.ret()
-    return c
 
 
-def column_order(kind: MatrixKind) -> RoutineWriter:
+@lapack_routine("a", "m n")
+def column_order(c: RoutineWriter) -> None:
     """The order of columns in QR with pivoting."""
-    c = lapack_routine(kind, "column_order", "a", "m n")
     tau = c.address("%work", c.mul("%m", "%n"))
     places = c.address(tau, min_extent(c))
     own = c.address(places, "%n", "i64")
@@ -64,13 +60,11 @@ def column_order(kind: MatrixKind) -> RoutineWriter:
     with c.loop(0, "%n") as i:
         row = c.sub(load_integer(c, places, i), 1)
         c.store(c.let(f"sitofp i64 {row} to double"), "%out", i, "double")
-    c.ret()
-    return c
 
 
-def solve_banded(kind: MatrixKind) -> RoutineWriter:
+@lapack_routine("ab b", "n k lower upper", has_workspace=False)
+def solve_banded(c: RoutineWriter) -> None:
     """The solution of a system given by its `%lower` + 1 + `%upper` diagonals."""
-    c = lapack_routine(kind, "solve_banded", "ab b", "n k lower upper", has_workspace=False)
     rows = c.add(c.add("%lower", "%upper"), 1)
     lead = c.add(rows, "%lower")  # with LAPACK's room for fill-in
     right = c.address("%work", c.mul(lead, "%n"))
@@ -84,5 +78,3 @@ def solve_banded(kind: MatrixKind) -> RoutineWriter:
     )
     call_lapack(c, "gbsv", [n, lower, upper, k, "%work", step, pivots, right, n])
     c.transpose(right, "%out", "%k", "%n")
-    c.ret()
-    return c

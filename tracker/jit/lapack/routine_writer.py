@@ -10,7 +10,7 @@ Invariant: a routine's text is the same for all processes; sizes are arguments.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from tracker.jit.llvm.function_writer import FunctionWriter
@@ -248,14 +248,26 @@ class RoutineWriter(FunctionWriter):
                 self.store(self.conj(self.load(x, i)), x, i)
 
 
-def new_routine(
-    kind: MatrixKind, name: str, pointers: str, integers: str, aliased: str = ""
-) -> RoutineWriter:
-    """A routine without text; no pointer but `aliased` may alias another."""
+RoutineBody = Callable[[RoutineWriter], str | None]
+RoutineDecorator = Callable[[RoutineBody], Callable[[MatrixKind], RoutineWriter]]
+
+
+def routine(pointers: str, integers: str, aliased: str = "", name: str = "") -> RoutineDecorator:
+    """Decorator of a function that writes the body of a routine, which has its name, and gives what
+    the routine returns, if not 0; no pointer but `aliased` may alias another."""
     parameters = [f"ptr noalias %{x}" for x in pointers.split()]
     parameters += [f"ptr %{x}" for x in aliased.split()]
     parameters += [f"i64 %{x}" for x in integers.split()]
-    return RoutineWriter(kind.symbol(name), parameters, kind)
+
+    def decorate(body: RoutineBody) -> Callable[[MatrixKind], RoutineWriter]:
+        def write(kind: MatrixKind) -> RoutineWriter:
+            c = RoutineWriter(kind.symbol(name or body.__name__), parameters, kind)
+            c.ret(body(c) or 0)
+            return c
+
+        return write
+
+    return decorate
 
 
 def internal_routine(

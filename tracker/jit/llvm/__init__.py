@@ -7,9 +7,9 @@ in memory; `size_parameters.py` replaces numbers in a text by loads from a table
 shape of arrays finds the object code; `fast_isel.py` rewrites what LLVM's fast code generator
 handles badly; `loop_widening.py` makes vector code of loops, so that LLVM need not, with
 `vector_code.py` for the instructions of a body; `function_writer.py` writes functions with loops
-and conditions as text, on top of the lines and names of `text_writer.py`; `lock.py` and
-`signals.py` serialise LLVM and defer signals meanwhile; `perf_map.py` and `gdb.py` tell these
-tools the names of what was loaded.
+and conditions as text, on top of the lines and names of `text_writer.py`; `lock.py` serialises
+LLVM and defers signals meanwhile; `perf_map.py` and `gdb.py` tell these tools the names of what was
+loaded.
 
 Start at `engine.compile_module`.
 """

@@ -7,7 +7,7 @@ variable is an alloca, which LLVM turns into a register.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 from tracker.jit.llvm.text_writer import TextWriter, loop_lines
@@ -249,12 +249,26 @@ class FunctionWriter(TextWriter):
         self.label(f"stay{tag}")
 
 
+FunctionBody = Callable[[FunctionWriter], object]
+
+
 def c_function(
     name: str, parameters: str, result: str = "void", linkage: str = ""
-) -> FunctionWriter:
-    """A function that C code may call, without text."""
+) -> Callable[[FunctionBody], Callable[[], FunctionWriter]]:
+    """Decorator: from a body, which gives what is returned, if not 0, to a function that writes the
+    text of a function that C code may call."""
     own = parameters.split(", ") if parameters else ()
-    return FunctionWriter(name, own, linkage=linkage, result=result, attributes="nounwind")
+
+    def decorate(body: FunctionBody) -> Callable[[], FunctionWriter]:
+        def write() -> FunctionWriter:
+            c = FunctionWriter(name, own, linkage=linkage, result=result, attributes="nounwind")
+            value = body(c)
+            c.ret(0 if value is None else value)
+            return c
+
+        return write
+
+    return decorate
 
 
 def functions_text(functions: Sequence[FunctionWriter], variables: str = "") -> str:

@@ -1,6 +1,6 @@
 """The lock that every call into LLVM holds, and values that are computed once under it.
 
-Invariant: signals are deferred while the main thread holds the lock (`signals.py`).
+Invariant: signals are deferred while the main thread holds the lock (`deferred_signals.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tracker.jit.llvm.signals import SIGNALS_DEFERRED
+from tracker.support.deferred_signals import SIGNALS_DEFERRED
 
 _Result = TypeVar("_Result")
 

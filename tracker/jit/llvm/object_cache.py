@@ -32,7 +32,7 @@ from typing import Any, TypeVar
 
 from tracker.errors import message, warn
 from tracker.jit.llvm import engine
-from tracker.jit.llvm.signals import SIGNALS_DEFERRED
+from tracker.support.deferred_signals import SIGNALS_DEFERRED
 
 _MAX_TOTAL_BYTES = 256 << 20  # of all files; the oldest are removed at an eighth more
 _MAX_FILE_BYTES = 64 << 20

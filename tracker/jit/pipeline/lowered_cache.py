@@ -27,9 +27,9 @@ from tracker.ir.graph import Function
 from tracker.ir.lowering import Contract, Expand, Routine
 from tracker.jit.codegen.artifact import LoweredProgram, deserialize, serialize
 from tracker.jit.llvm import engine, object_cache
-from tracker.jit.llvm.signals import SIGNALS_DEFERRED
 from tracker.jit.pipeline.program import Program
 from tracker.jit.runtime import allocator, blas, interrupt_checks, thread_pool
+from tracker.support.deferred_signals import SIGNALS_DEFERRED
 
 _MAY_CALL_BLAS = (Contract, Routine, Expand)  # kinds that may call BLAS or LAPACK
 

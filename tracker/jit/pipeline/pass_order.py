@@ -7,8 +7,16 @@ from __future__ import annotations
 
 from tracker.config import current, dump
 from tracker.ir.graph import Function
-from tracker.ir.passes import cleanup, loop_limits, manager
+from tracker.ir.passes import loop_limits, manager
+from tracker.ir.passes.common_subexpressions import (
+    COMPOSITE,
+    DISTINCT_BODIES,
+    common_subexpressions,
+    dedupe_bodies,
+    reuse_sort_order,
+)
 from tracker.ir.passes.contractions import contract_products
+from tracker.ir.passes.dead_code import dead_code
 from tracker.ir.passes.dead_stores import eliminate_dead_stores
 from tracker.ir.passes.expand import EXPANDED, expand
 from tracker.ir.passes.linalg_dtypes import legalize_linalg_dtypes
@@ -34,37 +42,37 @@ def _roll(function: Function) -> Function:
 
 
 PASSES = (
-    cleanup.dedupe_bodies,
-    cleanup.reuse_sort_order,
+    dedupe_bodies,
+    reuse_sort_order,
     expand,
     legalize_linalg_dtypes,
-    cleanup.common_subexpressions,
+    common_subexpressions,
     simplify,
-    cleanup.common_subexpressions,  # what differed by an identity
+    common_subexpressions,  # what differed by an identity
     rewrite_products,
     rewrite_scatters,
     hoist_added_zeros,
-    cleanup.common_subexpressions,
-    cleanup.dead_code,
+    common_subexpressions,
+    dead_code,
     prune_loop_results,
-    cleanup.dead_code,
+    dead_code,
     eliminate_dead_stores,
-    cleanup.dead_code,
+    dead_code,
     manager.Pass(
         "roll",
         _roll,
-        requires=(EXPANDED, cleanup.DISTINCT_BODIES),
+        requires=(EXPANDED, DISTINCT_BODIES),
         establishes=(loop_limits.ROLLED,),
     ),
     batch_loops,
     simplify_writers,
-    cleanup.common_subexpressions,  # of a loop's body and what is around it
+    common_subexpressions,  # of a loop's body and what is around it
     contract_products,
-    cleanup.dead_code,
+    dead_code,
     prune_loop_results,
-    cleanup.dead_code,
+    dead_code,
     rematerialize,
-    cleanup.dead_code,
+    dead_code,
 )
 
 
@@ -74,6 +82,6 @@ def optimise(function: Function) -> Function:
     verify(function)
     settings = current()
     dump("trace", lambda: str(function))
-    done = manager.run(function, PASSES, check=settings.check, given=(cleanup.COMPOSITE,))
+    done = manager.run(function, PASSES, check=settings.check, given=(COMPOSITE,))
     dump("ir", lambda: str(done))
     return done

@@ -90,8 +90,8 @@ def _empty_slot(c: FunctionWriter, at: str, length: str) -> None:
     c.store(c.sub(c.load("@kept"), length), "@kept")
 
 
-def _take() -> FunctionWriter:
-    c = c_function("tk.take", "i64 %size", "ptr")
+@c_function("tk.take", "i64 %size", "ptr")
+def _take(c: FunctionWriter) -> str:
     with c.when(c.let(f"icmp ult i64 %size, {MIN_BLOCK}")):
         c.leave(c.call("ptr", "malloc", ["i64 %size"]))
     length = _length(c, "%size")
@@ -116,12 +116,11 @@ def _take() -> FunctionWriter:
     c.return_if(c.let(f"icmp ne i32 {status}, 0"), "null")
     block = c.get(where, "ptr")
     _advise(c, block, length, _MADV_HUGEPAGE)
-    c.ret(block)
-    return c
+    return block
 
 
-def _give() -> FunctionWriter:
-    c = c_function("tk.give", "ptr %block, i64 %size")
+@c_function("tk.give", "ptr %block, i64 %size")
+def _give(c: FunctionWriter) -> None:
     length, most = _length(c, "%size"), _kept_bytes_limit()
     is_big, fits = (
         c.let(f"icmp {test}")
@@ -147,58 +146,49 @@ def _give() -> FunctionWriter:
         _exit(c)
         c.leave()
     c.call("void", "free", ["ptr %block"])
-    c.ret()
-    return c
 
 
-def _evict() -> FunctionWriter:
+@c_function("evict", "", linkage="internal ")
+def _evict(c: FunctionWriter) -> None:
     """Free the block in the oldest slot, if it has one, and go on to the next slot."""
-    c = c_function("evict", "", linkage="internal ")
     at = c.load("@oldest")
     c.store(c.let(f"urem i64 {c.add(at, 1)}, {MAX_BLOCKS}"), "@oldest")
     length = c.load("@lengths", at)
     with c.when(c.compare("ne", length, 0)):
         c.call("void", "free", [f"ptr {c.load('@blocks', at, 'ptr')}"])
         _empty_slot(c, at, length)
-    c.ret()
-    return c
 
 
 # NumPy's handler
 
 
-def _new() -> FunctionWriter:
-    c = c_function("new", "ptr %context, i64 %size", "ptr", "internal ")
-    c.ret(c.call("ptr", "tk.take", ["i64 %size"]))
-    return c
+@c_function("new", "ptr %context, i64 %size", "ptr", "internal ")
+def _new(c: FunctionWriter) -> str:
+    return c.call("ptr", "tk.take", ["i64 %size"])
 
 
-def _cleared() -> FunctionWriter:
+@c_function("cleared", "ptr %context, i64 %count, i64 %each", "ptr", "internal ")
+def _cleared(c: FunctionWriter) -> str:
     """To clear what we have is faster than to take it page by page, as the C library does."""
-    c = c_function("cleared", "ptr %context, i64 %count, i64 %each", "ptr", "internal ")
     size = c.mul("%count", "%each")
     with c.when(c.let(f"icmp ult i64 {size}, {HUGE_PAGE}")):
         c.leave(c.call("ptr", "calloc", ["i64 1", f"i64 {_length(c, size)}"]))
     block = c.call("ptr", "tk.take", [f"i64 {size}"])
     with c.when(c.logical_not(c.is_null(block))):
         c.clear_bytes(block, size)
-    c.ret(block)
-    return c
+    return block
 
 
-def _resized() -> FunctionWriter:
-    c = c_function("resized", "ptr %context, ptr %block, i64 %size", "ptr", "internal ")
-    c.ret(c.call("ptr", "realloc", ["ptr %block", f"i64 {_length(c, '%size')}"]))
-    return c
+@c_function("resized", "ptr %context, ptr %block, i64 %size", "ptr", "internal ")
+def _resized(c: FunctionWriter) -> str:
+    return c.call("ptr", "realloc", ["ptr %block", f"i64 {_length(c, '%size')}"])
 
 
-def _freed() -> FunctionWriter:
+@c_function("freed", "ptr %context, ptr %block, i64 %size", linkage="internal ")
+def _freed(c: FunctionWriter) -> None:
     """Null is ignored, as by the C library: NumPy frees what it did not need."""
-    c = c_function("freed", "ptr %context, ptr %block, i64 %size", linkage="internal ")
     with c.when(c.logical_not(c.is_null("%block"))):
         c.call("void", "tk.give", ["ptr %block", "i64 %size"])
-    c.ret()
-    return c
 
 
 @locked_cache

@@ -14,7 +14,7 @@ import sys
 from typing import Any, NoReturn
 
 from tracker.errors import CompileError, message
-from tracker.jit.llvm.signals import SIGNALS_DEFERRED
+from tracker.support.deferred_signals import SIGNALS_DEFERRED
 from tracker.support.numpy_version import unsupported_interpreter
 
 

@@ -21,8 +21,8 @@ _MIN_OPERATIONS = 10_000_000  # operations or so
 _LARGE_STEP = 100_000  # elements of a step that asks each time
 
 
-def _pause() -> FunctionWriter:
-    c = c_function(NAME, "ptr %since", "i64")
+@c_function(NAME, "ptr %since", "i64")
+def _pause(c: FunctionWriter) -> str:
     known, now = c.load("%since"), c.call("i64", "time", ["ptr null"])
     c.return_if(c.compare("eq", now, known), 0)
     c.store(now, "%since")
@@ -30,8 +30,7 @@ def _pause() -> FunctionWriter:
     state = c.call("i32", "PyGILState_Ensure", [])
     status = c.call("i32", "PyErr_CheckSignals", [])
     c.call("void", "PyGILState_Release", [f"i32 {state}"])
-    c.ret(c.let(f"sext i32 {status} to i64"))
-    return c
+    return c.let(f"sext i32 {status} to i64")
 
 
 def check_interval(elements: int, is_slow: bool, count: Atom | None) -> int | None:

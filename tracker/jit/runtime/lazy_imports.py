@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from tracker.jit.llvm.signals import SIGNALS_DEFERRED
+from tracker.support.deferred_signals import SIGNALS_DEFERRED
 
 
 def lazy_import(module: str, name: str) -> Callable[..., Any]:

@@ -36,10 +36,10 @@ def helpers_text() -> str:
 # Checks -------------------------------------------------------------------------------------------
 
 
-def _unreported() -> FunctionWriter:
+@c_function("native.unreported", "ptr %errstate", "i1")
+def _unreported(c: FunctionWriter) -> str:
     """Whether NumPy raises no floating-point error in this thread, prints none, and gives none to a
     function of the user's. %errstate: NumPy's context variable."""
-    c = c_function("native.unreported", "ptr %errstate", "i1")
     cell = c.variable("null", "ptr")
     c.call("i32", "PyContextVar_Get", ["ptr %errstate", "ptr null", f"ptr {cell}"])
     capsule = c.get(cell)
@@ -49,18 +49,16 @@ def _unreported() -> FunctionWriter:
     modes = c.field(c.field(capsule, CAPSULE_POINTER), 0, "i32")
     c.call("void", "Py_DecRef", [f"ptr {capsule}"])
     reported = c.let(f"and i32 {modes}, {REPORTED_ERRORS}")
-    c.ret(c.let(f"icmp eq i32 {reported}, 0"))
-    return c
+    return c.let(f"icmp eq i32 {reported}, 0")
 
 
-def _attribute() -> FunctionWriter:
+@c_function("native.attribute", "ptr %x, ptr %name", "ptr")
+def _attribute(c: FunctionWriter) -> str:
     """An attribute, a new reference; null, and no error, where there is none."""
-    c = c_function("native.attribute", "ptr %x, ptr %name", "ptr")
     found = c.call("ptr", "PyObject_GetAttr", ["ptr %x", "ptr %name"])
     with c.when(c.is_null(found)):
         c.call("void", "PyErr_Clear", [])
-    c.ret(found)
-    return c
+    return found
 
 
 def _return_if_unchanged(c: FunctionWriter, held: str, value: str) -> str:
@@ -71,10 +69,10 @@ def _return_if_unchanged(c: FunctionWriter, held: str, value: str) -> str:
     return version
 
 
-def _fields() -> FunctionWriter:
+@c_function("native.fields", "ptr %x, ptr %names, ptr %version")
+def _fields(c: FunctionWriter) -> None:
     """What an object's own dict has under some names (a tuple), null where it has nothing:
     borrowed, in the cells after the one with the dict's version at the last look."""
-    c = c_function("native.fields", "ptr %x, ptr %names, ptr %version")
     count = c.field("%names", SIZE, "i64")
     cell, held = c.call("ptr", "_PyObject_GetDictPtr", ["ptr %x"]), c.variable("null", "ptr")
     with c.when(c.logical_not(c.is_null(cell))):
@@ -90,14 +88,12 @@ def _fields() -> FunctionWriter:
         found = c.call("ptr", "PyDict_GetItem", [f"ptr {dict_}", f"ptr {name}"])
         c.store(found, "%version", c.add(i, 1), "ptr")
     c.store(version, "%version")
-    c.ret()
-    return c
 
 
-def _held() -> FunctionWriter:
+@c_function("native.held", "ptr %dict, ptr %pairs, ptr %version", "i1")
+def _held(c: FunctionWriter) -> str:
     """Whether a dict has under some names what it had. %pairs: a tuple of what stands for nothing,
     then names and objects by turns. The cell holds the dict's version at the last look."""
-    c = c_function("native.held", "ptr %dict, ptr %pairs, ptr %version", "i1")
     version = _return_if_unchanged(c, "%dict", "true")
     first = c.address("%pairs", ITEMS, "i8")
     nothing = c.load(first, kind="ptr")
@@ -107,35 +103,32 @@ def _held() -> FunctionWriter:
         now = c.let(f"select i1 {c.is_null(found)}, ptr {nothing}, ptr {found}")
         c.return_if(c.let(f"icmp ne ptr {now}, {before}"), "false")
     c.store(version, "%version")
-    c.ret("true")
-    return c
+    return "true"
 
 
-def _distinct() -> FunctionWriter:
+@c_function("native.distinct", "ptr %objects, i64 %count", "i1")
+def _distinct(c: FunctionWriter) -> str:
     """Whether no two of some pointers are equal."""
-    c = c_function("native.distinct", "ptr %objects, i64 %count", "i1")
     with c.loop(1, "%count") as i:
         x = c.load("%objects", i, "ptr")
         with c.loop(0, i) as j:
             c.return_if(c.let(f"icmp eq ptr {x}, {c.load('%objects', j, 'ptr')}"), "false")
-    c.ret("true")
-    return c
+    return "true"
 
 
-def _equal() -> FunctionWriter:
+@c_function("native.equal", "ptr %a, ptr %b", "i1")
+def _equal(c: FunctionWriter) -> str:
     """The same exact type and equal: for types that compare without running Python code."""
-    c = c_function("native.equal", "ptr %a, ptr %b", "i1")
     types = [c.field(x, TYPE) for x in ("%a", "%b")]
     c.return_if(c.let(f"icmp ne ptr {', '.join(types)}"), "false")
     equal = c.call("i32", "PyObject_RichCompareBool", ["ptr %a", "ptr %b", "i32 2"])
-    c.ret(c.let(f"icmp eq i32 {equal}, 1"))
-    return c
+    return c.let(f"icmp eq i32 {equal}, 1")
 
 
-def _dtype() -> FunctionWriter:
+@c_function("native.dtype", "ptr %descr, i8 %kind, i64 %size", "i1")
+def _dtype(c: FunctionWriter) -> str:
     """A dtype object that is not NumPy's own one (unpickled, with metadata, long long) but equal to
     it."""
-    c = c_function("native.dtype", "ptr %descr, i8 %kind, i64 %size", "i1")
     tests = (
         (KIND, "i8", "eq", "%kind"),
         (BYTEORDER, "i8", "ne", ord(">")),
@@ -145,32 +138,27 @@ def _dtype() -> FunctionWriter:
     for offset, kind, relation, wanted in tests:
         holds = c.let(f"icmp {relation} {kind} {c.field('%descr', offset, kind)}, {wanted}")
         c.return_if(c.logical_not(holds), "false")
-    c.ret("true")
-    return c
+    return "true"
 
 
 # Calls --------------------------------------------------------------------------------------------
 
 
-def _copy() -> FunctionWriter:
-    c = c_function("native.copy", "ptr %to, ptr %from, i64 %size")
+@c_function("native.copy", "ptr %to, ptr %from, i64 %size")
+def _copy(c: FunctionWriter) -> None:
     c.copy_bytes("%to", "%from", "%size")
-    c.ret()
-    return c
 
 
-def _release() -> FunctionWriter:
-    c = c_function("native.release", "ptr %refs, i64 %count")
+@c_function("native.release", "ptr %refs, i64 %count")
+def _release(c: FunctionWriter) -> None:
     with c.loop(0, "%count") as i:
         c.call("void", "Py_DecRef", [f"ptr {c.load('%refs', i, 'ptr')}"])
-    c.ret()
-    return c
 
 
-def _tell() -> FunctionWriter:
+@c_function("native.tell", "ptr %ask, ptr %self, ptr %entry", "i1")
+def _tell(c: FunctionWriter) -> str:
     """Tell Python (%ask) something about an entry of a callable. False: it raised an exception, as
     the handler of a signal may."""
-    c = c_function("native.tell", "ptr %ask, ptr %self, ptr %entry", "i1")
     args = c.array("[2 x ptr]")
     address = c.call("ptr", "PyLong_FromVoidPtr", ["ptr %entry"])
     c.store("%self", args, 0, "ptr")
@@ -179,31 +167,27 @@ def _tell() -> FunctionWriter:
     answer = c.call("ptr", "PyObject_Vectorcall", arguments)
     for thing in (address, answer):
         c.call("void", "Py_DecRef", [f"ptr {thing}"])
-    c.ret(c.logical_not(c.is_null(answer)))
-    return c
+    return c.logical_not(c.is_null(answer))
 
 
 # Slots of the types that native_callable.py makes -------------------------------------------------
 
 
-def _slow() -> FunctionWriter:
+@c_function("slow", "ptr %self, ptr %args, i64 %nargsf, ptr %kwnames", "ptr")
+def _slow(c: FunctionWriter) -> str:
     """Call the slow path."""
-    c = c_function("slow", "ptr %self, ptr %args, i64 %nargsf, ptr %kwnames", "ptr")
     c.declared.add("declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)")
     given = f"ptr {c.field('%self', SLOW)}, {', '.join(c.parameters[1:])}"
-    c.ret(c.let(f"musttail call ptr @PyObject_Vectorcall({given})"))
-    return c
+    return c.let(f"musttail call ptr @PyObject_Vectorcall({given})")
 
 
-def _traverse() -> FunctionWriter:
-    c = c_function("traverse", "ptr %self, ptr %visit, ptr %arg", "i32")
+@c_function("traverse", "ptr %self, ptr %visit, ptr %arg", "i32")
+def _traverse(c: FunctionWriter) -> None:
     for offset in (TYPE, DICT, SLOW, KEEP):
         ref = c.field("%self", offset)
         with c.when(c.logical_not(c.is_null(ref))):
             stop = c.let(f"call i32 %visit(ptr {ref}, ptr %arg)")
             c.return_if(c.let(f"icmp ne i32 {stop}, 0"), stop)
-    c.ret()
-    return c
 
 
 def _replace(c: FunctionWriter, offset: int, new: str) -> None:
@@ -213,20 +197,18 @@ def _replace(c: FunctionWriter, offset: int, new: str) -> None:
     c.call("void", "Py_DecRef", [f"ptr {old}"])
 
 
-def _clear() -> FunctionWriter:
+@c_function("clear", "ptr %self", "i32")
+def _clear(c: FunctionWriter) -> None:
     """A cleared instance can still be called, by a finalizer: it then calls None, which is an
     error."""
-    c = c_function("clear", "ptr %self", "i32")
     c.store("@slow", c.address("%self", CALL, "i8"), kind="ptr")
     c.call("void", "Py_IncRef", ["ptr @_Py_NoneStruct"])
     for offset, new in ((SLOW, "@_Py_NoneStruct"), (DICT, "null"), (KEEP, "null")):
         _replace(c, offset, new)
-    c.ret()
-    return c
 
 
-def _dealloc() -> FunctionWriter:
-    c = c_function("dealloc", "ptr %self")
+@c_function("dealloc", "ptr %self")
+def _dealloc(c: FunctionWriter) -> None:
     cls = c.field("%self", TYPE)
     for release in ("PyObject_GC_UnTrack", "PyObject_ClearWeakRefs"):
         c.call("void", release, ["ptr %self"])
@@ -234,17 +216,14 @@ def _dealloc() -> FunctionWriter:
     _replace(c, SLOW, "null")
     c.call("void", "PyObject_GC_Del", ["ptr %self"])
     c.call("void", "Py_DecRef", [f"ptr {cls}"])
-    c.ret()
-    return c
 
 
-def _bind() -> FunctionWriter:
-    c = c_function("bind", "ptr %self, ptr %instance, ptr %owner", "ptr")
+@c_function("bind", "ptr %self, ptr %instance, ptr %owner", "ptr")
+def _bind(c: FunctionWriter) -> str:
     with c.when(c.is_null("%instance")):
         c.call("void", "Py_IncRef", ["ptr %self"])
         c.leave("%self")
-    c.ret(c.call("ptr", "PyMethod_New", ["ptr %self", "ptr %instance"]))
-    return c
+    return c.call("ptr", "PyMethod_New", ["ptr %self", "ptr %instance"])
 
 
 # Large arrays -------------------------------------------------------------------------------------
@@ -259,19 +238,20 @@ def big_arrays_text() -> str:
     return functions_text((_empty(), _big()), variables)
 
 
-def _empty() -> FunctionWriter:
-    c = c_function("native.empty", "i32 %rank, ptr %dims, ptr %descr, i32 %order", "ptr")
+@c_function("native.empty", "i32 %rank, ptr %dims, ptr %descr, i32 %order", "ptr")
+def _empty(c: FunctionWriter) -> str:
     array = ["ptr @ndarray", "ptr %descr", "i32 %rank", "ptr %dims"]
-    c.ret(c.call("ptr", "native.big", [*array, "ptr null", "ptr null", "i32 0", "ptr null"]))
-    return c
+    return c.call("ptr", "native.big", [*array, "ptr null", "ptr null", "i32 0", "ptr null"])
 
 
-def _big() -> FunctionWriter:
-    array = "ptr %class, ptr %descr, i32 %rank, ptr %dims, ptr %strides"
-    c = c_function("native.big", f"{array}, ptr %data, i32 %flags, ptr %like", "ptr")
+_ARRAY = "ptr %class, ptr %descr, i32 %rank, ptr %dims, ptr %strides"
+
+
+@c_function("native.big", f"{_ARRAY}, ptr %data, i32 %flags, ptr %like", "ptr")
+def _big(c: FunctionWriter) -> str:
 
     def make() -> str:
-        arguments = ["ptr @ndarray", *array.split(", ")[1:], "ptr null", "i32 0", "ptr null"]
+        arguments = ["ptr @ndarray", *_ARRAY.split(", ")[1:], "ptr null", "i32 0", "ptr null"]
         return c.call("ptr", "PyArray_NewFromDescr", arguments)
 
     def use(handler: str) -> str:
@@ -287,5 +267,4 @@ def _big() -> FunctionWriter:
         c.leave(make())
     made = make()
     use("@handler.numpy")
-    c.ret(made)
-    return c
+    return made

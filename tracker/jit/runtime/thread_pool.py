@@ -64,9 +64,9 @@ def _exchange(c: FunctionWriter, name: str, old: object, new: object, orders: st
     return c.let(f"extractvalue {{ i64, i1 }} {pair}, 1")
 
 
-def _run_tasks() -> FunctionWriter:
+@c_function("run_tasks", "i64 %region", linkage="internal ")
+def _run_tasks(c: FunctionWriter) -> None:
     """Claim tasks of a region and run them, until none is left."""
-    c = c_function("run_tasks", "i64 %region", linkage="internal ")
     with c.repeat() as claiming:
         seen = _load_atomic(c, "ticket", "acquire")
         c.leave_if(c.compare("ne", _region_of(c, seen), "%region"), claiming)
@@ -77,13 +77,11 @@ def _run_tasks() -> FunctionWriter:
         with c.when(_exchange(c, "ticket", seen, c.add(seen, 1), "acq_rel acquire")):
             c.emit(f"call void {task}(ptr {context}, i64 {following})")
             c.let("atomicrmw add ptr @finished, i64 1 acq_rel")
-    c.ret()
-    return c
 
 
-def _worker() -> FunctionWriter:
+@c_function("worker", "ptr %none", "ptr", "internal ")
+def _worker(c: FunctionWriter) -> str:
     """Wait for the next region, at first without sleeping, and take part in it."""
-    c = c_function("worker", "ptr %none", "ptr", "internal ")
 
     def region() -> str:
         return _region_of(c, _load_atomic(c, "ticket", "acquire"))
@@ -102,13 +100,12 @@ def _worker() -> FunctionWriter:
             c.call("i32", "pthread_mutex_unlock", ["ptr @mutex"])
         c.set(last, region())
         c.call("void", "run_tasks", [f"i64 {c.get(last)}"])
-    c.ret("null")
-    return c
+    return "null"
 
 
-def _start() -> FunctionWriter:
+@c_function("tk.start", "i64 %n", "i1")
+def _start(c: FunctionWriter) -> str:
     """Start n - 1 workers; false if one could not be had."""
-    c = c_function("tk.start", "i64 %n", "i1")
     c.call("i32", "pthread_mutex_init", ["ptr @mutex", "ptr null"])
     c.call("i32", "pthread_cond_init", ["ptr @wake", "ptr null"])
     thread = c.array("i64")
@@ -118,12 +115,11 @@ def _start() -> FunctionWriter:
         c.return_if(c.let(f"icmp ne i32 {status}, 0"), "false")
         c.call("i32", "pthread_detach", [f"i64 {c.get(thread, 'i64')}"])
     c.store(c.call("i32", "getpid", []), "@pool.pid", kind="i32")
-    c.ret("true")
-    return c
+    return "true"
 
 
-def _parallel() -> FunctionWriter:
-    c = c_function(NAME, "ptr %task, ptr %context, i64 %n")
+@c_function(NAME, "ptr %task, ptr %context, i64 %n")
+def _parallel(c: FunctionWriter) -> None:
     home, pid = c.load("@pool.pid", kind="i32"), c.call("i32", "getpid", [])
     is_here = c.let(f"icmp eq i32 {home}, {pid}")
     with c.when(is_here), c.when(_exchange(c, "pool.busy", 0, 1, "acq_rel monotonic")):
@@ -151,8 +147,6 @@ def _parallel() -> FunctionWriter:
         c.leave()
     with c.loop(0, "%n") as i:
         c.emit(f"call void %task(ptr %context, i64 {i})")
-    c.ret()
-    return c
 
 
 def thread_count() -> int:

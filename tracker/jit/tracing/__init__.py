@@ -10,12 +10,10 @@ After a run, aborted or not, no tracked value stays in the user's objects. Knows
 """
 
 from tracker.jit.discovery.builtin_shims import BUILTIN_SHIMS as BUILTIN_SHIMS
-from tracker.jit.discovery.discovery import CapturedState as CapturedState
-from tracker.jit.discovery.discovery import find_captured_state as find_captured_state
+from tracker.jit.discovery.captured_state import CapturedState as CapturedState
+from tracker.jit.discovery.captured_state import find_captured_state as find_captured_state
 from tracker.jit.discovery.impure_calls import calls_unmonitored as calls_unmonitored
 from tracker.jit.discovery.stdlib_objects import is_opaque as is_opaque
-from tracker.jit.llvm.signals import SIGNALS_DEFERRED as SIGNALS_DEFERRED
-from tracker.jit.llvm.signals import enter_all as enter_all
 from tracker.jit.tracing.ir_builder import IRBuilder as IRBuilder
 from tracker.jit.tracing.placeholder_swap import contains_handle as contains_handle
 from tracker.jit.tracing.placeholder_swap import handles_within as handles_within

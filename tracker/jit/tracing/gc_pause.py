@@ -15,7 +15,7 @@ import gc
 import threading
 from collections.abc import Iterator
 
-from tracker.jit.llvm.signals import SIGNALS_DEFERRED
+from tracker.support.deferred_signals import SIGNALS_DEFERRED
 from tracker.support.forks import register_at_fork
 
 _COMPILER_THRESHOLD = 200_000  # allocations less frees between two collections

@@ -38,10 +38,10 @@ from tracker.ops.shape.memory_order import MemoryOrder, k_order_strides
 from tracker.support.array_copies import data_address
 from tracker.support.structs import record
 from tracker.tape.live_leaves import depends_on_live_leaf
-from tracker.tape.loop_index import IterationIndex
 from tracker.tape.record import GUARD_CONVERSIONS, value_of
-from tracker.tape.trace_liveness import unreferenced_operands
-from tracker.tape.tracer import Tracer
+from tracker.tape.tracing.liveness import unreferenced_operands
+from tracker.tape.tracing.loop_index import IterationIndex
+from tracker.tape.tracing.tracer import Tracer
 from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import Value, history_of
 

@@ -7,7 +7,7 @@ function does to the containers of its arguments over to the caller's.
 Invariants: afterwards, whatever happened, the sources have what they had before, except for what
 the function has written there, which stays as plain data; no tracked value stays behind. Another
 thread that reads such a source meanwhile resolves the placeholder to what it stands for
-(`tape/placeholders.py`); `TRACING_LOCK` admits one trace at a time.
+(`tape/tracing/placeholders.py`); `TRACING_LOCK` admits one trace at a time.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from tracker.jit.guards.source import (
     is_plain_dataclass,
     source_children,
 )
-from tracker.jit.llvm.signals import SIGNALS_DEFERRED
+from tracker.support.deferred_signals import SIGNALS_DEFERRED
 from tracker.support.forks import register_at_fork
-from tracker.tape.placeholders import add_placeholder, release_placeholder
 from tracker.tape.record import value_of
+from tracker.tape.tracing.placeholders import add_placeholder, release_placeholder
 from tracker.tape.tracked import Tracked, view_root
 
 

@@ -32,7 +32,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tracker import tree
-from tracker.jit.discovery.discovery import CapturedState
+from tracker.jit.discovery.captured_state import CapturedState
 from tracker.jit.guards.captured_leaves import captured_leaves, structure_at
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
 from tracker.jit.guards.promotion import captured_numbers, is_changed_number

@@ -25,7 +25,7 @@ from tracker import tree
 from tracker.errors import CompileError, UnsupportedError, message
 from tracker.ir.graph import Function
 from tracker.jit.discovery.builtin_shims import BuiltinShims
-from tracker.jit.discovery.discovery import CapturedState, find_captured_state
+from tracker.jit.discovery.captured_state import CapturedState, find_captured_state
 from tracker.jit.discovery.impure_calls import ImpureCallMonitor, calls_unmonitored
 from tracker.jit.discovery.lru_caches import WatchedCaches
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
@@ -44,7 +44,6 @@ from tracker.jit.guards.signature import (
     signature_of,
 )
 from tracker.jit.guards.source import ItemSource, Source, SourcePath, has_instance_dict
-from tracker.jit.llvm.signals import enter_all
 from tracker.jit.tracing.gc_pause import USER_CODE_THRESHOLD, infrequent_gc
 from tracker.jit.tracing.inputs import PendingEffects, TracedInputs
 from tracker.jit.tracing.ir_builder import ArgumentView, TraceOutput, build_function, find_views
@@ -70,13 +69,14 @@ from tracker.ops.shape.memory_order import MemoryOrder, is_dense, nontrivial_str
 from tracker.random.draw_ops import DrawMonitor, PatchedGlobals, import_generators
 from tracker.rebinding import call_exchanged, original_of, prepare_exchange
 from tracker.support.array_copies import copy_with_layout
+from tracker.support.deferred_signals import enter_all
 from tracker.support.instances import is_user_class
 from tracker.support.shown_text import function_name
 from tracker.support.structs import field, record
-from tracker.tape.escape import end_exports, is_escape_failure
-from tracker.tape.lazy import LazyScheduler, SpeculationFailed
 from tracker.tape.record import data_of, value_of, wrap
-from tracker.tape.tracer import Tracer
+from tracker.tape.tracing.escape import end_exports, is_escape_failure
+from tracker.tape.tracing.lazy import LazyScheduler, SpeculationFailed
+from tracker.tape.tracing.tracer import Tracer
 from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import NO_PARAMS, Value
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ops.declare.arguments import NO_VALUE, as_array
-from tracker.tape.conversions import store_error
+from tracker.tape.conversion_errors import store_error
 from tracker.tape.record import aval_of, data_of, holds_tracked
 from tracker.tape.tracked import Tracked
 

@@ -15,15 +15,15 @@ from tracker.errors import message
 from tracker.ops.indexing.gather_scatter import HOLE, Index, canonical_entry
 from tracker.ops.shape.create import to_discrete
 from tracker.support.array_likes import array_of_labelled
-from tracker.tape.loop_index import (
+from tracker.tape.observers import is_tracing, observers
+from tracker.tape.record import apply, aval_of, data_of
+from tracker.tape.tracing.loop_index import (
     IterationIndex,
     moves,
     note_unknown_subscript,
     plain_entry,
     subscript_of,
 )
-from tracker.tape.observers import is_tracing, observers
-from tracker.tape.record import apply, aval_of, data_of
 from tracker.tape.tracked import Tracked
 
 _INT = np.dtype(np.intp)

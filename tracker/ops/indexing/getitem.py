@@ -40,7 +40,7 @@ from tracker.ops.shape.create import astype, iota
 from tracker.ops.shape.shape import broadcast_to, reshape, reshape_if_needed
 from tracker.support.array_copies import copy_with_layout
 from tracker.tape.record import apply, aval_of, data_of
-from tracker.tape.tracer import current_tracer
+from tracker.tape.tracing.tracer import current_tracer
 
 _INT = np.dtype(np.intp)
 

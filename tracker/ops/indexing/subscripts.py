@@ -34,9 +34,9 @@ from tracker.ops.indexing.getitem import (
     scatter,
     scatter_add,
 )
-from tracker.tape.loop_index import index_of_growing
 from tracker.tape.observers import is_tracing, observers
 from tracker.tape.record import apply, aval_of, data_of, recorded_operand, value_of, wrap
+from tracker.tape.tracing.loop_index import index_of_growing
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 

@@ -30,15 +30,15 @@ from tracker.ops.indexing.take_repeat import flat_index, index_along_axis
 from tracker.ops.shape.create import buffer, copy, identity, join_tracked_list
 from tracker.tape.conversions import plain_integers
 from tracker.tape.labels import LABELS, check_position, note_part
-from tracker.tape.placeholders import (
+from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
+from tracker.tape.tracing.placeholders import (
     PLACEHOLDERS,
     are_resolved,
     may_need_resolving,
     resolve_placeholder,
     resolve_within,
 )
-from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
-from tracker.tape.tracer import check_write
+from tracker.tape.tracing.tracer import check_write
 from tracker.tape.tracked import (
     ParamState,
     Tracked,
@@ -395,12 +395,12 @@ def _place(arr: Any, mask: Any, vals: Any) -> None:
         raise ValueError("place: mask and data must be the same size")
     positions = np.flatnonzero(mask)
     if len(positions):
-        if np.size(vals) == 0:
-            raise ValueError("Cannot insert from an empty array!")
-        is_number = type(aval_of(vals)) in _PYTHON_NUMBERS
-        arr.flat[positions] = (
-            vals if is_number else np.resize(cast_for_store(vals, arr.dtype), positions.shape)
-        )
+        if type(aval_of(vals)) not in _PYTHON_NUMBERS:
+            vals = cast_for_store(vals, arr.dtype)
+            if np.size(vals) == 0:
+                raise ValueError("Cannot insert from an empty array!")
+            vals = np.resize(vals, positions.shape)
+        arr.flat[positions] = vals
 
 
 @implements(np.put_along_axis)

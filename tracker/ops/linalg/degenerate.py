@@ -22,7 +22,7 @@ from tracker.ops.declare.declare import declare, nondiff_op
 from tracker.ops.linalg.triangles import epsilon, expand_last
 from tracker.ops.shape.create import identity
 from tracker.tape.record import apply, aval_of
-from tracker.tape.tracer import UnsupportedInBody, current_tracer
+from tracker.tape.tracing.tracer import UnsupportedInBody, current_tracer
 
 
 def reciprocal_gaps(values: Any, a: Any, followed: Any = None) -> tuple[Any, Any]:

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.op import NUMPY
+from tracker.ops.declare.casting import cast_for_store
 from tracker.ops.shape.create import as_tracked_array as joined
 from tracker.ops.shape.create import buffer, identity
 from tracker.ops.shape.shape import in_memory_order
 from tracker.tape.conversions import plain_integers
 from tracker.tape.labels import LABELS, is_frame
 from tracker.tape.observers import is_tracing
-from tracker.tape.record import apply, as_numeric, aval_of, holds_tracked, value_of
+from tracker.tape.record import apply, as_numeric, aval_of, holds_tracked, sequence_items, value_of
 from tracker.tape.tracked import Tracked
 
 
@@ -41,11 +42,21 @@ def _copied(given: Any, dtype: Any, copy: bool | None) -> Any:
     if type(given) is not Tracked:
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
-        return in_dtype(joined(given), dtype)
+        array = joined(given)  # raises for ragged lists
+        has_limits = dtype is not None and np.dtype(dtype).kind in "iu"
+        return _checked(given, np.dtype(dtype)) if has_limits else in_dtype(array, dtype)
     if not isinstance(aval_of(given), np.ndarray):
-        return np.copy(in_dtype(given, dtype))
+        return np.copy(given if dtype is None else cast_for_store(given, np.dtype(dtype)))
     changed = in_dtype(given, dtype)
     return np.copy(given) if copy and changed is given else changed
+
+
+def _checked(given: Any, dtype: np.dtype[Any]) -> Any:
+    """Nested sequences as an array of integers, each of which must fit."""
+    items = sequence_items(given)
+    if items is None:
+        return cast_for_store(given, dtype)
+    return np.stack([_checked(x, dtype) for x in items])
 
 
 def in_dtype(x: Any, dtype: Any) -> Any:
@@ -91,7 +102,11 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", **opt
     """`numpy.full`; the value may be tracked."""
     if not holds_tracked(fill_value):
         return np.full(shape, fill_value, dtype, order, **options)
-    return np.copy(np.broadcast_to(array(fill_value, dtype), shape), order)
+    if type(aval_of(fill_value)) is int and dtype is not None:
+        value = cast_for_store(fill_value, np.dtype(dtype))
+    else:  # NumPy casts others unchecked
+        value = in_dtype(array(fill_value), dtype)
+    return np.copy(np.broadcast_to(value, shape), order)
 
 
 def arange(*args: Any, **options: Any) -> Any:

@@ -20,12 +20,12 @@ from tracker.ops.declare.arguments import as_array, dtype_of, order_of
 from tracker.ops.declare.casting import cast_error, cast_for_store
 from tracker.ops.declare.declare import declare, implements, nondiff_op
 from tracker.ops.declare.rule_helpers import project
-from tracker.ops.shape.rows import is_row
+from tracker.ops.shape.appended_rows import is_row
 from tracker.ops.shape.shape import in_memory_order, memory_axes
-from tracker.tape.alias_queries import share_memory
 from tracker.tape.observers import observers
 from tracker.tape.record import apply, aval_of, holds_tracked, sequence_items, value_of, wrap
-from tracker.tape.tracer import note_extents_read
+from tracker.tape.tracing.alias_queries import share_memory
+from tracker.tape.tracing.tracer import note_extents_read
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 from tracker.user_frames import caller_of_numpy

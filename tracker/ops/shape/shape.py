@@ -19,7 +19,7 @@ from tracker.ops.declare.casting import store_out
 from tracker.ops.declare.declare import declare, implements
 from tracker.ops.declare.numpy_code import run_as_written
 from tracker.ops.declare.rule_helpers import project, sum_to
-from tracker.ops.shape.rows import joined_rows
+from tracker.ops.shape.appended_rows import joined_rows
 from tracker.tape.conversions import plain_integers
 from tracker.tape.record import apply, aval_of, shape_of, shares_memory
 from tracker.tape.tracked import Tracked

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.ops.special.parameters import by_interpolation
+from tracker.ops.special.parameter_derivatives import by_interpolation
 from tracker.ops.special.table import Derivative, define_ufunc, define_ufunc_results, reals_only
 
 

@@ -2,9 +2,9 @@
 integrals.
 
 The derivative in the order is an integral for K of real arguments (DLMF 10.32.9), and by
-interpolation for the others (`parameters.py`). For large arguments, slopes of the scaled I and K
-are differences of nearly equal numbers; there the asymptotic series (DLMF 10.40) is differentiated
-instead.
+interpolation for the others (`parameter_derivatives.py`). For large arguments, slopes of the
+scaled I and K are differences of nearly equal numbers; there the asymptotic series (DLMF 10.40) is
+differentiated instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import scipy.special as sc
 
 from tracker.ir.op import Rule
-from tracker.ops.special.parameters import above, by_interpolation
+from tracker.ops.special.parameter_derivatives import above, by_interpolation
 from tracker.ops.special.table import (
     ROUNDED_BY_SCIPY,
     Derivative,

@@ -26,7 +26,7 @@ from tracker.ops.special.incomplete import (
     gamma_order,
     inverse_derivatives,
 )
-from tracker.ops.special.parameters import above, slope_by_interpolation
+from tracker.ops.special.parameter_derivatives import above, slope_by_interpolation
 from tracker.ops.special.table import ROUNDED_BY_SCIPY, define_ufunc, ufunc_named
 
 # Gamma, chi square

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.ops.special.parameters import above, between_poles, by_interpolation
+from tracker.ops.special.parameter_derivatives import above, between_poles, by_interpolation
 from tracker.ops.special.table import (
     ROUNDED_BY_SCIPY,
     define_ufunc,

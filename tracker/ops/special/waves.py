@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.ops.special.parameters import above, by_interpolation
+from tracker.ops.special.parameter_derivatives import above, by_interpolation
 from tracker.ops.special.table import ParameterDerivative, define_ufunc, define_ufunc_results
 
 _DEG = math.pi / 180

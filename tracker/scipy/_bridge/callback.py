@@ -46,7 +46,7 @@ from tracker.tape.observers import (
     is_deriving,
     is_tracing,
 )
-from tracker.tape.tracer import active_tracers
+from tracker.tape.tracing.tracer import active_tracers
 from tracker.tape.tracked import Tracked
 
 Function = Callable[..., Any]

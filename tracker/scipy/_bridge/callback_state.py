@@ -24,7 +24,7 @@ from tracker.support.array_copies import same_bytes
 from tracker.support.structs import record
 from tracker.tape.observers import observers
 from tracker.tape.record import value_of
-from tracker.tape.tracer import active_tracers, is_constant_in_traces
+from tracker.tape.tracing.tracer import active_tracers, is_constant_in_traces
 from tracker.tape.tracked import Tracked
 
 _MAX_PARTS = 100_000  # of what functions hold, in which values of the trace are looked for

@@ -13,7 +13,7 @@ import numpy as np
 from tracker import tree
 from tracker.autodiff.leaves import plain_data
 from tracker.tape.record import aval_of
-from tracker.tape.value_guards import speculate_bool
+from tracker.tape.tracing.value_guards import speculate_bool
 
 
 def scipy_raises_unless(

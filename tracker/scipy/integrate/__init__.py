@@ -5,7 +5,7 @@ Rules for samples are here, in NumPy, or SciPy's own code where that is as fast.
 `initial_value.py` solves differential equations: SciPy does, and the steps that it accepted
 (`accepted_steps.py`) are differentiated (`step_adjoint.py`) by their tableaus (`tableau.py`) and
 the pullback of the right side (`right_side.py`), and so are events (`events.py`). In compiled code
-explicit methods (`compiled_steps.py`) and Radau (`compiled_radau.py`) are loops of native code.
+explicit methods (`compiled_runge_kutta.py`) and Radau (`compiled_radau.py`) are native loops.
 `boundary_value.py` solves boundary value problems.
 """
 

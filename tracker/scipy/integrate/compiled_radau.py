@@ -16,7 +16,7 @@ import scipy.integrate
 
 from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.control import while_loop, while_loop_history
-from tracker.scipy.integrate.compiled_steps import (
+from tracker.scipy.integrate.compiled_runge_kutta import (
     LARGEST_FACTOR,
     LEAST_FACTOR,
     SAFETY,
@@ -36,8 +36,8 @@ _MU = 3 + 3 ** (2 / 3) - 3 ** (1 / 3)  # the real eigenvalue of the inverse of a
 
 
 class _RadauState(NamedTuple):
-    """Where an attempt starts, as in `compiled_steps.py`. `slopes`: of the last accepted step, of
-    size `step`; and what the next size also depends on."""
+    """Where an attempt starts, as in `compiled_runge_kutta.py`. `slopes`: of the last accepted
+    step, of size `step`; and what the next size also depends on."""
 
     t: Any
     y: Any

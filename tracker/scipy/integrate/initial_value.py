@@ -5,9 +5,9 @@ of besides (`t_eval`, dense output, events) is NumPy on the states and slopes of
 right side may depend on tracked values through `args` and through what it captures.
 
 Without tracked values everything is SciPy's. The values that are returned are SciPy's in any case.
-Under a trace, explicit Runge-Kutta methods (`compiled_steps.py`) and Radau (`compiled_radau.py`)
-are one loop, and stand for BDF and LSODA. What they cannot do is called back, once for the solution
-and once for each derivative.
+Under a trace, explicit Runge-Kutta methods (`compiled_runge_kutta.py`) and Radau
+(`compiled_radau.py`) are one loop, and stand for BDF and LSODA. What they cannot do is called back,
+once for the solution and once for each derivative.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tracker.scipy._bridge.fallback import as_array, is_tracked
 from tracker.scipy._bridge.implicit import as_tuple, start_vector, with_entries
 from tracker.scipy.integrate.accepted_steps import Flow, Steps, record_odeint, record_steps
 from tracker.scipy.integrate.compiled_radau import MOST_EQUATIONS, RadauFlow
-from tracker.scipy.integrate.compiled_steps import CONTROL_OPTIONS, CompiledFlow, StepControl
+from tracker.scipy.integrate.compiled_runge_kutta import CONTROL_OPTIONS, CompiledFlow, StepControl
 from tracker.scipy.integrate.events import EventFunction, Events, locate
 from tracker.scipy.integrate.right_side import RightSide
 from tracker.scipy.integrate.step_adjoint import differentiable_steps
@@ -45,7 +45,7 @@ from tracker.scipy.integrate.tableau import (
 from tracker.support.structs import replace
 from tracker.tape.observers import is_deriving, is_tracing
 from tracker.tape.record import value_of
-from tracker.tape.tracer import StopGradient, UnsupportedInBody
+from tracker.tape.tracing.tracer import StopGradient, UnsupportedInBody
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import is_constant
 

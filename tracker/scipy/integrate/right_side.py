@@ -16,7 +16,7 @@ from tracker.autodiff.reverse import reverse_sweep
 from tracker.control.body import lift_operand
 from tracker.tape.observers import RunningDerivative
 from tracker.tape.record import value_of, wrap
-from tracker.tape.tracer import close_leaf
+from tracker.tape.tracing.tracer import close_leaf
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value, new_epoch
 from tracker.transforms.vmap import vmap

@@ -25,7 +25,7 @@ from tracker.scipy.interpolate.point_value import (
     restore_axes,
     value_at,
 )
-from tracker.tape.value_guards import speculate_bool
+from tracker.tape.tracing.value_guards import speculate_bool
 
 
 class PPoly(DropIn):

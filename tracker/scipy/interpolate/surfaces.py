@@ -12,7 +12,7 @@ from tracker.scipy._bridge.checks import is_increasing, scipy_raises_unless
 from tracker.scipy._bridge.classes import DropIn
 from tracker.scipy._bridge.fallback import as_array, made_by_scipy, no_derivative_rule
 from tracker.scipy.interpolate.bspline import BSpline, interpolating_bspline
-from tracker.tape.value_guards import speculate_bool
+from tracker.tape.tracing.value_guards import speculate_bool
 
 
 class BivariateSpline(DropIn):

@@ -12,7 +12,7 @@ from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array
 from tracker.scipy.signal.lfilter import convolve, crop_to_mode, lfilter
-from tracker.tape.value_guards import speculate_bool
+from tracker.tape.tracing.value_guards import speculate_bool
 
 
 @drop_in(scipy.signal)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import tracker
 from tracker.ir.lowering import Loop
-from tracker.ir.passes.cleanup import dead_code
+from tracker.ir.passes.dead_code import dead_code
 from tracker.ir.passes.loops import rematerialize as residuals_file
 from tracker.ir.passes.loops.rematerialize import rematerialize
 from tracker.ir.passes.manager import run

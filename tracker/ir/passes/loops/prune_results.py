@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var, operands_of, unused_name
 from tracker.ir.lowering import Loop, Pick, While
-from tracker.ir.passes.cleanup import needed_steps
+from tracker.ir.passes.dead_code import needed_steps
 from tracker.ir.passes.manager import as_pass
 from tracker.ir.types import Bundle
 from tracker.support.structs import replace

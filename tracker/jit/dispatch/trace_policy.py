@@ -1,6 +1,6 @@
 """Which traces of a jitted function are kept and compiled, and when it falls back to plain Python.
 
-Start at `TraceCache.keep`.
+Start at `TracePolicy.keep`.
 
 Invariants: a trace is kept if another call can match it. A fallback is announced once, as a warning
 at the user's line, or raises CompileError where the function is strict.
@@ -27,12 +27,12 @@ from tracker.jit.dispatch.specialization import (
 from tracker.jit.guards.captured_leaves import leaf_labels
 from tracker.jit.guards.promotion import Promotion
 from tracker.jit.guards.signature import Signature
-from tracker.jit.llvm.signals import SIGNALS_DEFERRED
 from tracker.jit.runtime.lru_clock import CLOCK
 from tracker.jit.runtime.progress import compile_stage
 from tracker.jit.tracing.gc_pause import infrequent_gc
 from tracker.jit.tracing.placeholder_swap import TRACING_LOCK
 from tracker.jit.tracing.trace import Trace
+from tracker.support.deferred_signals import SIGNALS_DEFERRED
 from tracker.support.shown_text import function_name
 from tracker.support.structs import record
 
@@ -70,7 +70,7 @@ class JitOptions:
     pure: VouchedCallables = NONE_VOUCHED
 
 
-class TraceCache:
+class TracePolicy:
     """The traces of one jitted function; `native` weakly refers to the callable that users hold."""
 
     def __init__(

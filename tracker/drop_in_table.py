@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.polynomial._polybase import ABCPolyBase
 
-from tracker.jit.tracing import SIGNALS_DEFERRED
+from tracker.support.deferred_signals import SIGNALS_DEFERRED
 
 _MODULES = {
     name: f"tracker.{name}" for name in ("numpy", "numpy.fft", "numpy.lib", "numpy.linalg")

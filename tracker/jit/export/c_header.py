@@ -9,7 +9,7 @@ from itertools import combinations_with_replacement, product
 from pathlib import Path
 from typing import Any
 
-from tracker.jit.export_code import CFunction, is_address
+from tracker.jit.export.c_functions import CFunction, is_address
 
 C_TYPES = {
     "float64": "double",

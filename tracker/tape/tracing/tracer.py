@@ -33,9 +33,9 @@ from tracker.ir.types import type_of
 from tracker.support import errstate
 from tracker.support.array_copies import ArrayHistory
 from tracker.support.structs import field, record
-from tracker.tape.lazy import LARGE, LazyScheduler
 from tracker.tape.observers import observers, thread_state
-from tracker.tape.trace_liveness import dead_values
+from tracker.tape.tracing.lazy import LARGE, LazyScheduler
+from tracker.tape.tracing.liveness import dead_values
 from tracker.tape.value import (
     CLOSED,
     NO_PARAMS,

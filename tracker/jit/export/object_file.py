@@ -1,7 +1,7 @@
 """Compiled functions for programs without Python: an object file and its C header.
 
 A function becomes two C functions, its value and its value with gradient, which take and fill plain
-C arrays. `_sized_function` traces and plans one, for each choice of sizes; `export_code.py` writes
+C arrays. `_sized_function` traces and plans one, for each choice of sizes; `c_functions.py` writes
 the code around plans, and `c_header.py` the header.
 
 Invariant: the object file needs the C library's math and memory, and LAPACK where it factorises.
@@ -28,12 +28,12 @@ from tracker.errors import CompileError
 from tracker.ir.graph import Function
 from tracker.ir.op import UFUNCS
 from tracker.ir.types import Type
-from tracker.jit import export_code
-from tracker.jit.c_header import C_TYPES, header_text
 from tracker.jit.codegen.artifact import LoweredProgram
 from tracker.jit.codegen.lower import lower
 from tracker.jit.dispatch.jitted import plain_function
-from tracker.jit.export_code import CFunction, SizedFunction
+from tracker.jit.export import c_functions
+from tracker.jit.export.c_functions import CFunction, SizedFunction
+from tracker.jit.export.c_header import C_TYPES, header_text
 from tracker.jit.guards.signature import ArrayFlags
 from tracker.jit.llvm import engine
 from tracker.jit.pipeline.loop_carried import planned
@@ -136,7 +136,7 @@ def export(
     choices = _size_values(sizes or {})
     with config(threads=1):
         functions = _c_functions(known, function, args, kwargs, choices)
-    units = export_code.object_units(functions, lapack)
+    units = c_functions.object_units(functions, lapack)
     object_code, outside = engine.export_object(units, [each.name for each in functions], native)
     target = Path(path)
     made = target.with_name(target.name + ".o"), target.with_name(target.name + ".h")
@@ -351,7 +351,7 @@ def _frame(run: TracedRun, function: Function, passed: set[int]) -> list[Any]:
 def _lowered(function: Function, frame: list[Any], lengths_vary: bool) -> LoweredProgram:
     """The plan's code; it reads one cell for each entry of the frame, then one for each result."""
     n, m, results = len(function.inputs), len(frame), len(function.outputs)
-    by_address = [not isinstance(each, Type) or export_code.is_address(each) for each in frame]
+    by_address = [not isinstance(each, Type) or c_functions.is_address(each) for each in frame]
     slots = FrameSlots(
         inputs=tuple(range(n)),
         input_is_array=tuple(by_address[:n]),
@@ -369,7 +369,7 @@ def _require_definitions(name: str, function: Function, lowered: LoweredProgram)
     """Raise CompileError where the code calls a function that no object file can hold."""
     ufuncs = {loop.ufunc for loop in lowered.ufunc_loops}
     lost = sorted(f"the ufunc {ufunc.__name__}" for ufunc in ufuncs)
-    lost += sorted(symbol for symbol in lowered.symbols if not export_code.definitions(symbol))
+    lost += sorted(symbol for symbol in lowered.symbols if not c_functions.definitions(symbol))
     if lost:
         callers = {*ufuncs, *(UFUNCS.get(ufunc) for ufunc in ufuncs)}
         eqns = all_equations(function)

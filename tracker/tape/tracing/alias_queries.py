@@ -16,9 +16,9 @@ import numpy as np
 
 from tracker.errors import UnsupportedError, message
 from tracker.tape.observers import thread_state
-from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import aval_of
-from tracker.tape.tracer import Tracer, active_tracers, current_tracer
+from tracker.tape.tracing.placeholders import resolve_placeholder
+from tracker.tape.tracing.tracer import Tracer, active_tracers, current_tracer
 from tracker.tape.tracked import Tracked
 
 WRITEABLE, OWNDATA, WRITEBACKIFCOPY = 0x400, 0x4, 0x2000  # in `x.flags.num`

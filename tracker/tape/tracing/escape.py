@@ -30,11 +30,11 @@ import numpy as np
 
 from tracker.errors import message
 from tracker.tape.observers import is_deriving
-from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import value_of
-from tracker.tape.tracer import Tracer, UnsupportedInBody, current_tracer
+from tracker.tape.tracing.placeholders import resolve_placeholder
+from tracker.tape.tracing.tracer import Tracer, UnsupportedInBody, current_tracer
+from tracker.tape.tracing.value_guards import guard_array
 from tracker.tape.value import CLOSED, Value, history_of
-from tracker.tape.value_guards import guard_array
 from tracker.user_frames import user_frame, user_line
 
 NO_ESCAPE: Any = object()

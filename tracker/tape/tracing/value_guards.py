@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.op import NUMPY
-from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import has_lazy_data, value_of
-from tracker.tape.tracer import Tracer, current_tracer
+from tracker.tape.tracing.placeholders import resolve_placeholder
+from tracker.tape.tracing.tracer import Tracer, current_tracer
 from tracker.tape.value import Value
 
 

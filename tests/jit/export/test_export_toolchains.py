@@ -12,7 +12,7 @@ from exported_library import needs_cc
 
 from tracker import export, value_and_grad
 
-PAGE = Path(__file__).parents[2] / "docs" / "howto" / "export.md"
+PAGE = Path(__file__).parents[3] / "docs" / "howto" / "export.md"
 X = np.array([0.1, 0.2, 0.4, 0.8])
 SCRIPT = """import sys
 sys.path[:0] = {paths}
@@ -64,7 +64,7 @@ def needs(tool):
 @needs_cc
 @needs("cmake")
 def test_cmake_exports_and_links(tmp_path):
-    paths = [str(PAGE.parents[2]), *filter(None, sys.path)]
+    paths = [str(PAGE.parents[3]), *filter(None, sys.path)]
     (tmp_path / "export_energy.py").write_text(SCRIPT.format(paths=paths, energy=ENERGY))
     (tmp_path / "CMakeLists.txt").write_text(block("cmake", "add_executable"))
     (tmp_path / "main.c").write_text(source("#include <stdio.h>", '"""'))

@@ -45,7 +45,7 @@ from tracker.support.array_copies import snapshot
 from tracker.tape.live_leaves import depends_on_live_leaf
 from tracker.tape.observers import ObserversSuspended, is_tracing
 from tracker.tape.record import value_of, wrap
-from tracker.tape.tracer import current_tracer
+from tracker.tape.tracing.tracer import current_tracer
 from tracker.tape.tracked import Tracked
 
 _HOST_HINT = "a body that is no NumPy code needs host=True"
