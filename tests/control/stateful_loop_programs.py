@@ -1,7 +1,9 @@
 """Programs with Python loops that store attributes, or carry tuples (`test_python_loops.py`)."""
 
 from collections import namedtuple
+from dataclasses import dataclass, field
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 from object_loop_programs import PROGRAMS as PROGRAMS  # all of them
@@ -308,6 +310,101 @@ class Attributes:
         return sum(plant.y for plant in plants)
 
 
+class Vector:
+    made: ClassVar[list] = []
+
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+    def __add__(self, other):
+        return Vector(self.x + other.x, self.y + other.y)
+
+    def scaled(self, by):
+        return Vector(by * self.x, by * self.y)
+
+    @property
+    def length(self):
+        return np.sqrt(self.x**2 + self.y**2)
+
+
+class NotedVector(Vector):
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+        self.made.append(1)
+
+    def twice(self):
+        return self.__class__(2.0 * self.x, self.y)
+
+
+@dataclass(frozen=True)
+class Segment:
+    start: float
+    end: float
+    seen: list = field(default_factory=list)
+
+    def middle(self):
+        return 0.5 * (self.start + self.end)
+
+
+@dataclass
+class Checked:
+    level: float
+    checks: ClassVar[list] = []
+
+    def __post_init__(self):
+        self.checks.append(1)
+
+
+class Made:
+    """Objects that iterations make."""
+
+    @program(True)
+    def vectors(x):
+        y, light = x, Vector(x[0], x[1])
+        for _ in range(9):
+            ray = Vector(y, 0.1) + light.scaled(0.5)
+            y = y * 0.8 + 0.1 * ray.length
+        return y + light.length
+
+    @program(True)
+    def frozen_dataclasses(x):
+        y = x
+        for i in range(9):
+            y = 0.9 * Segment(y, x[i]).middle()
+        return y
+
+    @program(None)
+    def a_vector_that_is_carried(x):
+        at = Vector(x, x * 0.5)
+        for _ in range(9):
+            at = at + at.scaled(0.1)
+        return at.x, at.y
+
+    @program(False)
+    def vectors_that_are_noted(x):
+        NotedVector.made.clear()
+        y = x
+        for _ in range(9):
+            y = 0.3 * NotedVector(y, 0.1).twice().length
+        return y * len(NotedVector.made)
+
+    @program(False)
+    def objects_that_are_checked(x):
+        Checked.checks.clear()
+        y = x
+        for _ in range(9):
+            y = 0.3 * Checked(y).level
+        return y * len(Checked.checks)
+
+    @program(False)
+    def the_class_of_an_object(x):
+        NotedVector.made.clear()
+        y, one = x, NotedVector(x, 0.5)
+        for _ in range(9):
+            y = 0.9 * one.__class__(y, 0.1).length
+        return y * len(NotedVector.made)
+
+
 class Tuples:
     @program(True)
     def a_pair(x):
@@ -327,7 +424,7 @@ class Tuples:
             state = step(state)
         return state[0] * state[1][0], state[1][1]
 
-    @program(None)
+    @program(True)
     def a_named_tuple(x):
         state = Phase(x, x * 0.5, 0)
         for _ in range(9):

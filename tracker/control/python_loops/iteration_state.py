@@ -12,18 +12,21 @@ like this one.
 
 from __future__ import annotations
 
+import abc
 import builtins
+import dataclasses
 import enum
 import math
 import operator
 import types
-from collections import Counter
+from collections import Counter, namedtuple
 from collections.abc import Iterable, Mapping
 from types import FrameType
 from typing import Any
 
 import numpy as np
 
+from tracker import tree
 from tracker.control.python_loops.loop_code import CodeNames, LoopCode, function_code
 from tracker.control.python_loops.places import MISSING, class_attribute, own_attribute
 from tracker.ir.op import NUMPY, UFUNCS
@@ -58,7 +61,7 @@ _NUMPY_NAMES = (
     "ones_like tri zeros zeros_like"
 )
 _ATTRIBUTE_NAMES = (
-    "T __class__ accumulate all any append argmax argmin argsort astype clip conj conjugate copy "
+    "T accumulate all any append argmax argmin argsort astype clip conj conjugate copy "
     "count cumprod cumsum diagonal dot dtype flatten get imag index itemsize items keys max mean "
     "min mT nbytes ndim outer prod ravel real reduce repeat reshape round shape size squeeze std "
     "strides sum swapaxes take trace transpose values var"
@@ -85,6 +88,12 @@ _NAMED_METHODS = frozenset(
         *("init", "new", "post_init", "init_subclass", "class_getitem", "replace", "copy"),
         *("deepcopy", "getstate", "setstate", "reduce", "repr", "str", "format", "hash", "dir"),
     )
+)
+_OF_OBJECT = (object.__init__, object.__new__)
+_FIELDS = (types.MemberDescriptorType, type(namedtuple("_", "x").x))  # type: ignore[attr-defined]
+_NAMES_IN_GENERATED = (
+    *("__class__", "NotImplemented", "__post_init__", "_tuple_new", "type", "super"),
+    *("__setattr__", "__delattr__"),
 )
 
 
@@ -164,11 +173,11 @@ class _Finder:
         self.plain: dict[int, Any] = {}
         self.functions: set[tuple[int, int]] = set()
         self.objects: list[Any] = []  # of user classes
+        self.classes: list[type] = []  # of which code makes objects
         self.attributes: set[str] = set()  # names that are read from objects that are not known
         self.stored: set[str] = set()  # names that are stored
         self.known: set[tuple[int, str]] = set()  # attributes whose values have been added
         self.others: list[Any] = []  # modules and functions
-        self.reads_classes = False
 
     def state(self) -> IterationState | None:
         """What was found; plain arrays are compared only if something is stored."""
@@ -196,7 +205,7 @@ class _Finder:
         for x in self.others:
             if hasattr(x, "__dict__"):
                 found.others += [(x, name, vars(x).get(name, MISSING)) for name in self.stored]
-        self.understood &= not self.reads_classes and self.stored.isdisjoint(_ARRAY_ATTRIBUTES)
+        self.understood &= self.stored.isdisjoint(_ARRAY_ATTRIBUTES)
         return self.understood
 
     def _add_setter(self, x: Any, name: str) -> None:
@@ -266,12 +275,13 @@ class _Finder:
         """Add what attributes lead to that are read from objects that are not known."""
         for name in set(attributes) - self.attributes:
             self.attributes.add(name)
-            self.reads_classes |= name == "__class__"
             if name in _BUILTIN_ATTRIBUTES:
                 self.understood &= name in _ATTRIBUTES
                 self.found.may_grow &= name in _ATTRIBUTES_OF_GROWING
             for x in list(self.objects):
                 self._add_attribute(x, name)
+            for cls in list(self.classes):
+                self._add_class_attribute(cls, name)
 
     def _add_attribute(self, x: Any, name: str) -> None:
         found = self._attribute(x, name)
@@ -281,9 +291,6 @@ class _Finder:
     def _attribute(self, x: Any, name: str) -> Any:
         """An attribute of an object of a user class; adds the code that reading it runs, or that a
         method has."""
-        if name == "__class__":
-            self.reads_classes = True
-            return _UNKNOWN
         raw = class_attribute(type(x), name)
         if type(raw) is types.MemberDescriptorType:
             return getattr(x, name, MISSING)
@@ -308,14 +315,46 @@ class _Finder:
     def _add_object(self, x: Any) -> None:
         """Add an object of a user class: its operators, and the attributes that are read."""
         self.objects.append(x)
-        for cls in type(x).__mro__[:-1]:
-            found = vars(cls) if is_user_class(cls) and not is_namespace_class(cls) else {}
-            for name in found.keys() - _NAMED_METHODS:
-                f = found[name] if name.startswith("__") else None
-                if type(f) is types.FunctionType and not _compares_fields(cls, f):
-                    self.understood &= self._add_function(f, x)
+        self._add_operators(type(x), x)
         for name in list(self.attributes):
             self._add_attribute(x, name)
+
+    def _add_operators(self, cls: type, x: Any = MISSING) -> None:
+        for each in cls.__mro__[:-1]:
+            found = vars(each) if is_user_class(each) and not is_namespace_class(each) else {}
+            for name in found.keys() - _NAMED_METHODS:
+                f = found[name] if name.startswith("__") else None
+                if type(f) is types.FunctionType and not _is_generated(each, f):
+                    self.understood &= self._add_function(f, x)
+
+    def _add_class(self, cls: type) -> bool:
+        """Add a class that code makes objects of: what that runs, and what they have; returns
+        whether all is understood."""
+        if tree.is_namedtuple(cls):
+            makes = [] if _is_generated(cls, cls.__new__) else [cls.__new__]
+        elif type(cls) in (type, abc.ABCMeta) and is_user_class(cls):
+            init, new = class_attribute(cls, "__init__"), class_attribute(cls, "__new__")
+            makes = [f for f in (init, new) if not (f in _OF_OBJECT or _is_generated(cls, f))]
+            if _is_generated(cls, init):
+                makes += [f for f in (class_attribute(cls, "__post_init__"),) if f is not MISSING]
+                makes += _default_factories(cls)
+        else:
+            return False
+        for f in makes:
+            self._add(f, may_call=True)
+        self.classes.append(cls)
+        self._add_operators(cls)
+        for name in list(self.attributes):
+            self._add_class_attribute(cls, name)
+        return self.understood
+
+    def _add_class_attribute(self, cls: type, name: str) -> None:
+        """Add the code of a method or property of objects that are made."""
+        raw = class_attribute(cls, name)
+        if type(raw) in (staticmethod, property):
+            raw = raw.__func__ if type(raw) is staticmethod else raw.fget
+        if raw is not MISSING and type(raw) not in _FIELDS:
+            self._add(raw, may_call=True)
 
     def add_data(self, data: Iterable[Any]) -> None:
         for x in data:
@@ -341,6 +380,9 @@ class _Finder:
             if cls is not tuple:
                 self.found.containers[id(x)] = x, contents
             self.add_data(contents)
+        elif tree.is_namedtuple(cls):
+            self.understood &= cls in self.classes or self._add_class(cls)
+            self.add_data(x)
         elif is_user_class(cls):
             self._add_object(x)
         elif not is_constant(x):
@@ -376,6 +418,8 @@ class _Finder:
             return False
         if type(x) is types.BuiltinFunctionType:
             return x.__self__ is math
+        if isinstance(x, type):
+            return self._add_class(x)
         if type(x) is types.MethodType and is_user_class(type(x.__self__)):
             self._add(x.__self__)
             return self._add_method(x.__func__, x.__self__)
@@ -399,9 +443,17 @@ class _Finder:
         return self.understood
 
 
-def _compares_fields(cls: type, method: types.FunctionType) -> bool:
-    """Whether `dataclass` has made a method: the others are named."""
-    return hasattr(cls, "__dataclass_fields__") and method.__code__.co_filename == "<string>"
+def _is_generated(cls: type, method: Any) -> bool:
+    """Whether `dataclass` or `namedtuple` has made a method: it stores or compares fields."""
+    if type(method) is not types.FunctionType or method.__code__.co_filename[:7] != "<string":
+        return False
+    fields = {*getattr(cls, "__dataclass_fields__", ()), *_NAMES_IN_GENERATED}
+    return fields.issuperset(method.__code__.co_names)
+
+
+def _default_factories(cls: type) -> list[Any]:
+    fields = getattr(cls, "__dataclass_fields__", {}).values()
+    return [f.default_factory for f in fields if f.default_factory is not dataclasses.MISSING]
 
 
 def is_constant(x: Any) -> bool:
