@@ -32,7 +32,7 @@ from tracker.rebinding import original_of
 from tracker.support.instances import (
     cell_contents,
     instance_dict,
-    is_namespace_class,
+    is_library_class,
     is_user_class,
 )
 from tracker.support.structs import field, record
@@ -168,6 +168,7 @@ class _Finder:
         self.stored: set[str] = set()  # names that are stored
         self.known: set[tuple[int, str]] = set()  # attributes whose values have been added
         self.others: list[Any] = []  # modules and functions
+        self.holders: list[Any] = []  # those of them that code may read attributes from by any name
         self.reads_classes = False
 
     def state(self) -> IterationState | None:
@@ -240,10 +241,10 @@ class _Finder:
         """Add what attributes of an object lead to, which are read one from another."""
         holder = None
         for at, name in enumerate(attributes):
-            if isinstance(x, (types.ModuleType, enum.EnumMeta)):
+            if isinstance(x, (types.ModuleType, enum.EnumMeta)) or _function_has(x, name):
                 self.others.append(x)
                 holder, x = None, getattr(x, name, MISSING)
-            elif is_user_class(type(x)):
+            elif _is_object(x):
                 holder, x = (x, name), self._attribute(x, name)
             elif type(x) is list and attributes[at:] == ("append",):
                 self.found.appended[id(x)] = x, len(x)
@@ -272,6 +273,20 @@ class _Finder:
                 self.found.may_grow &= name in _ATTRIBUTES_OF_GROWING
             for x in list(self.objects):
                 self._add_attribute(x, name)
+            for x in list(self.holders):
+                self._add_held(x, name)
+
+    def _add_holder(self, x: Any) -> None:
+        """Add a module or function that code may read attributes from by any name."""
+        self.holders.append(x)
+        for name in list(self.attributes):
+            self._add_held(x, name)
+
+    def _add_held(self, x: Any, name: str) -> None:
+        if isinstance(x, types.ModuleType) or _function_has(x, name):
+            found = getattr(x, name, MISSING)
+            if found is not MISSING:
+                self._add(found, may_call=True)
 
     def _add_attribute(self, x: Any, name: str) -> None:
         found = self._attribute(x, name)
@@ -290,6 +305,8 @@ class _Finder:
         if type(raw) is property:
             self.understood &= raw.fget is not None and self._add_method(raw.fget, x)
             return _UNKNOWN
+        if isinstance(x, enum.Enum) and isinstance(raw, types.DynamicClassAttribute):
+            return getattr(x, name)
         own = instance_dict(x)
         if name in own and not hasattr(type(raw), "__set__"):
             return own[name]
@@ -309,10 +326,10 @@ class _Finder:
         """Add an object of a user class: its operators, and the attributes that are read."""
         self.objects.append(x)
         for cls in type(x).__mro__[:-1]:
-            found = vars(cls) if is_user_class(cls) and not is_namespace_class(cls) else {}
+            found = {} if is_library_class(cls) else vars(cls)
             for name in found.keys() - _NAMED_METHODS:
                 f = found[name] if name.startswith("__") else None
-                if type(f) is types.FunctionType and not _compares_fields(cls, f):
+                if type(f) is types.FunctionType and not _is_generated(cls, f):
                     self.understood &= self._add_function(f, x)
         for name in list(self.attributes):
             self._add_attribute(x, name)
@@ -341,10 +358,11 @@ class _Finder:
             if cls is not tuple:
                 self.found.containers[id(x)] = x, contents
             self.add_data(contents)
-        elif is_user_class(cls):
+        elif _is_object(x):
             self._add_object(x)
         elif not is_constant(x):
             self.others.append(x)
+            self._add_holder(x)
             self.understood &= may_call and self._is_pure(x)
 
     def _add_handle(self, handle: Tracked) -> None:
@@ -390,6 +408,7 @@ class _Finder:
         if (id(f), id(bound)) in self.functions:
             return True
         self.functions.add((id(f), id(bound)))
+        self._add_holder(f)
         held = (cell_contents(cell, MISSING) for cell in f.__closure__ or ())
         cells = dict(zip(f.__code__.co_freevars, held, strict=True))
         self.add_data(f.__defaults__ or ())
@@ -399,9 +418,21 @@ class _Finder:
         return self.understood
 
 
-def _compares_fields(cls: type, method: types.FunctionType) -> bool:
-    """Whether `dataclass` has made a method: the others are named."""
-    return hasattr(cls, "__dataclass_fields__") and method.__code__.co_filename == "<string>"
+def _is_object(x: Any) -> bool:
+    """Whether an object is of a user class, or a member of an enumeration."""
+    return is_user_class(type(x)) or isinstance(x, enum.Enum)
+
+
+def _function_has(x: Any, name: str) -> bool:
+    """Whether an object is a function with an attribute of its own by this name."""
+    return type(x) is types.FunctionType and name in vars(x)
+
+
+def _is_generated(cls: type, method: types.FunctionType) -> bool:
+    """Whether `dataclass` has made a method (one that compares fields: the others are named), or
+    `enum` has."""
+    made = hasattr(cls, "__dataclass_fields__") and method.__code__.co_filename == "<string>"
+    return made or method.__module__ == enum.__name__
 
 
 def is_constant(x: Any) -> bool:
