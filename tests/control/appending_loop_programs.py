@@ -222,3 +222,41 @@ class Appending:
                 break
             states.append(s)
         return np.array(states)
+
+    @program(None)
+    def lists_of_constants(x):
+        counts, y = [], x
+        for _ in range(9):
+            counts.append([1])
+            y = y * 0.9
+        counts[0].append(2)
+        return y, sum(len(each) for each in counts)
+
+    @program(None)
+    def one_container_in_two_lists(x):
+        states, others, y = [], [], x
+        for _ in range(9):
+            state = [y]
+            states.append(state)
+            others.append(state)
+            y = y * 0.9
+        states[0].append(2)
+        return y, sum(len(each) for each in others)
+
+    @program(None)
+    def constants_where_values_branch(x):
+        counts, y = [], x
+        for _ in range(9):
+            counts.append(1)
+            if y[0] > 0.2:
+                y = y * 0.9
+        return y, len(counts)
+
+    @program(None)
+    def constants_in_a_triangle(x):
+        counts, y = [], x
+        for i in range(9):
+            for _ in range(i):
+                counts.append(1)
+                y = y * 0.99
+        return y, len(counts)

@@ -440,6 +440,26 @@ class WhileLoops:
         return total
 
     @program(None)
+    def may_take_no_iteration(p):
+        x = p * 1.0
+        y = x
+        for _ in range(9):
+            if y[0] < 1.8:
+                break
+            y = y * 0.95
+        y[2] = 7.0
+        return x[2], y[0]
+
+    @program(None)
+    def may_take_few_iterations(p):
+        x = p * 1.0
+        now, before = x, x * 2.0
+        while now[0] > 1.8:
+            now, before = now * 0.8, now
+        before[2] = 7.0
+        return x[2], now[0], before[0]
+
+    @program(None)
     def changes_a_dict(p):
         state = {"x": p[0], "n": 0}
         while state["x"] > 0.1:

@@ -1,5 +1,7 @@
 """Programs with Python loops that store attributes, or carry tuples (`test_python_loops.py`)."""
 
+import enum
+import types
 from collections import namedtuple
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -9,6 +11,7 @@ import numpy as np
 from object_loop_programs import PROGRAMS as PROGRAMS  # all of them
 from python_loop_programs import program
 
+NOTES = []
 Phase = namedtuple("Phase", "position velocity time")
 
 
@@ -83,6 +86,43 @@ class Cell:
 def _counted(y):
     _counted.calls += 1
     return y * 0.9
+
+
+def _remembering(y):
+    _remembering.plant.steps += 1
+    _remembering.seen.append(1)
+    _remembering.found["n"] = _remembering.found["n"] + 1
+    return y * 0.9
+
+
+class Law(enum.Enum):
+    SINE = 1
+
+    def force(self, y):
+        NOTES.append(1)
+        return np.sin(y)
+
+    @property
+    def damping(self):
+        NOTES.append(2)
+        return 0.5
+
+
+def _noted(y):
+    NOTES.append(3)
+    return y * 0.9
+
+
+library = types.ModuleType("library")
+library.noted = _noted
+
+
+def _step_of(module, y):
+    return module.noted(y)
+
+
+def _noise_of(module, y):
+    return y * module.random.rand()
 
 
 class Attributes:
@@ -187,6 +227,16 @@ class Attributes:
         return now, before, np.stack(seen)
 
     @program(None)
+    def binds_a_name_late(x):
+        s = x[0] + 0.2
+        for _ in range(12):
+            if s > 3.0:
+                s = s + last * 0.1  # noqa: F821
+            last = s * 0.5  # noqa: F841
+            s = s * 1.3
+        return s
+
+    @program(None)
     def a_name_goes_to_two(x):
         a, b, c = x, x * 0.9, x * 0.8
         for _ in range(9):
@@ -201,6 +251,41 @@ class Attributes:
             a, b, c = b, c, a
         a[0] = 7.0
         return a, b, c, x
+
+    @program(None)
+    def names_that_turn_back(x):
+        a, b, c = x, x * 0.9, x * 0.8
+        for _ in range(9):
+            a, b, c = b, c, a
+        a[0] = 7.0
+        return a, b, c, x
+
+    @program(None)
+    def names_that_move_further_than_the_loop(x):
+        held, a, b, c, d = SimpleNamespace(e=x * 0.5), x, x * 0.9, x * 0.8, x * 0.7
+        for _ in range(4):
+            held.e, d, c, b, a = d, c, b, a, a * 0.5 + held.e
+        held.e[0] = 7.0
+        return a, b, c, d, held.e, x
+
+    @program(None)
+    def a_view_of_what_is_appended(x):
+        y, seen = x * 1.0, []
+        for _ in range(9):
+            new = y * 0.9
+            seen.append(new)
+            y = new[::-1]
+        y[0] = 7.0
+        return np.stack(seen), y
+
+    @program(None)
+    def appends_what_moves(x):
+        now, before, seen = x, x * 2.0, []
+        for _ in range(9):
+            before, now = now, now * 0.9
+            seen.append(now)
+        before[0], now[1], seen[2][2] = 7.0, 8.0, 9.0
+        return now, before, np.stack(seen)
 
     @program(None)
     def writes_and_swaps(x):
@@ -258,6 +343,42 @@ class Attributes:
         for _ in range(9):
             y = _counted(y)
         return y * _counted.calls
+
+    @program(None)
+    def a_function_that_remembers(x):
+        _remembering.plant, _remembering.seen, y = Plant(x), [], x
+        _remembering.found = {"n": 0}
+        for _ in range(9):
+            y = _remembering(y)
+        counts = _remembering.plant.steps, len(_remembering.seen), _remembering.found["n"]
+        del _remembering.plant, _remembering.seen, _remembering.found
+        return (y, *counts)
+
+    @program(None)
+    def methods_of_an_enumeration(x):
+        held, y = SimpleNamespace(law=Law.SINE), x
+        NOTES.clear()
+        for _ in range(9):
+            y = held.law.force(y)
+        for _ in range(9):
+            y = y * Law.SINE.damping
+        return y, len(NOTES)
+
+    @program(None)
+    def a_function_of_a_module(x):
+        y = x
+        NOTES.clear()
+        for _ in range(9):
+            y = _step_of(library, y)
+        return y, len(NOTES)
+
+    @program(None)
+    def draws_of_a_module(x):
+        np.random.seed(3)
+        y = x
+        for _ in range(9):
+            y = _noise_of(np, y)
+        return y
 
     @program(None)
     def a_setattr_of_its_own(x):
@@ -452,3 +573,12 @@ class Tuples:
         for _ in range(8):
             state = (state[0] * 0.9, state[1] + 0.1)
         return state
+
+    @program(None)
+    def an_empty_tuple_that_grows(x):
+        held, counts, y = SimpleNamespace(counts=()), (), x
+        for _ in range(9):
+            held.counts += (1,)
+            counts = (*counts, 2)
+            y = y * 0.9
+        return y, len(held.counts), sum(counts)

@@ -22,7 +22,7 @@ from tracker.control.python_loops.iteration_state import IterationState, is_cons
 from tracker.control.python_loops.places import Place
 from tracker.ops.shape.appended_rows import rows_of
 from tracker.tape.record import value_of, wrap
-from tracker.tape.tracked import Tracked
+from tracker.tape.tracked import Tracked, view_root
 from tracker.tape.value import Value
 
 
@@ -59,6 +59,14 @@ class GrowingLists:
                 raise NotRollable("a view is appended")
             if id(x) in self.state.handles and id(x) not in carried:
                 raise NotRollable("one array is appended in all iterations")
+        ends = self.ends.items()
+        ended = {id(x) for _, x in ends}
+        moved = carried & {id(x) for place, x in ends if x is not self.starts.get(place)}
+        if moved and any(id(x) in carried | ended for x in arrays):
+            raise NotRollable("an array is appended that moves from name to name")
+        for x in self.ends.values():
+            if type(x) is Tracked and x is not view_root(x) and id(view_root(x)) in self.leaves:
+                raise NotRollable("a view is carried of what is appended")
         if arrays and not carried.isdisjoint(written):
             raise NotRollable("an array is written that may be in a list")
         for _, _, elements in self.parts:
@@ -90,11 +98,12 @@ class GrowingLists:
                 objects[id(ended)][-1] = after[name]
             if id(started) in objects and _is_array(started):
                 objects[id(started)][0] = started
-        for x, length, elements in self.parts:
+        for x, length, _ in self.parts:
             del x[length:]
-            for at in range(count):
-                iteration = {key: rows[at] for key, rows in objects.items()}
-                x += [_rebuilt(element, iteration) for element in elements]
+        for at in range(count):
+            made = {key: rows[at] for key, rows in objects.items()}
+            for x, _, elements in self.parts:
+                x += [_rebuilt(element, made) for element in elements]
 
 
 def with_plain_numbers(state: IterationState, constants: ConstantValues) -> None:
@@ -103,7 +112,7 @@ def with_plain_numbers(state: IterationState, constants: ConstantValues) -> None
     for x, length in state.grown():
         tracked = [leaf for leaf in _leaves(x[length:]) if type(leaf) is Tracked]
         plain = {id(t): t._value.data for t in tracked if t._value in constants.values}
-        x[length:] = [_rebuilt(element, plain) for element in x[length:]]
+        x[length:] = [_replaced(element, plain) for element in x[length:]]
 
 
 def _leaves(x: Any) -> Iterator[Any]:
@@ -124,16 +133,28 @@ def _containers(x: Any) -> Iterator[Any]:
             yield from _containers(part)
 
 
-def _rebuilt(x: Any, leaves: Mapping[int, Any]) -> Any:
-    """Nested containers with other objects for leaves, by id; a container whose leaves stay is the
-    same object."""
+def _replaced(x: Any, leaves: Mapping[int, Any]) -> Any:
+    """Nested containers with other objects for leaves, by id: lists and dicts are the same ones."""
+    if type(x) is list:
+        x[:] = [_replaced(part, leaves) for part in x]
+    elif type(x) is dict:
+        x.update({key: _replaced(part, leaves) for key, part in x.items()})
+    elif type(x) is tuple:
+        parts = [_replaced(part, leaves) for part in x]
+        return x if all(map(operator.is_, parts, x)) else tuple(parts)
+    return leaves.get(id(x), x)
+
+
+def _rebuilt(x: Any, made: dict[int, Any]) -> Any:
+    """Other containers like nested ones, with other objects for leaves, by id. `made` gets the
+    containers, so that each is made once."""
+    if id(x) in made:
+        return made[id(x)]
     if type(x) not in (list, tuple, dict):
-        return leaves.get(id(x), x)
-    old = x.values() if type(x) is dict else x
-    parts = [_rebuilt(part, leaves) for part in old]
-    if all(map(operator.is_, parts, old)):
         return x
-    return dict(zip(x, parts, strict=True)) if type(x) is dict else type(x)(parts)
+    parts = [_rebuilt(part, made) for part in (x.values() if type(x) is dict else x)]
+    made[id(x)] = dict(zip(x, parts, strict=True)) if type(x) is dict else type(x)(parts)
+    return made[id(x)]
 
 
 def _is_array(x: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -88,6 +88,7 @@ class IterationCarries:
     kept    places that go on with what they had
     all     by place, or by the id of the array
     arrays  by their ids
+    moves   places with an array that another place had before
     """
 
     def __init__(
@@ -97,6 +98,9 @@ class IterationCarries:
         self.kept: dict[Place, Any] = {}
         self.all: dict[Place | int, Carry] = {}
         self.arrays: dict[int, Tracked] = {}
+        self.moves: dict[Place, Place] = {}
+        if not names.keys() <= carried.names.keys():
+            raise NotRollable("a name is bound that was not bound before")
         handles = {id(x) for x, _ in state.handles.values()}
         for name, before in carried.names.items():
             after = names.get(name)
@@ -107,8 +111,8 @@ class IterationCarries:
             if type(before) is not Tracked:
                 raise NotRollable(f"{name} changes")
             is_other = id(view_root(after)) in handles and not _is_number(value_of(after).aval)
-            if is_other and not self._moves_on(after):
-                raise NotRollable(f"{name} is an array that has another name")
+            if is_other:
+                self.moves[name] = self._place_left(name, after)
             end = value_of(after) if type(after) is Tracked else after
             self.all[name] = self._carry_of_name(name, end)
         for handle, value in state.written():
@@ -118,13 +122,15 @@ class IterationCarries:
             self.all[id(handle)] = carry(value, handle._value, wrap(value))
         self._refuse_shared()
 
-    def _moves_on(self, array: Any) -> bool:
-        """Whether an array has gone from one place to another one (`before = now`), and nothing is
-        written that has two names for a while."""
+    def _place_left(self, name: Place, array: Any) -> Place:
+        """The place that an array has left for another one (`before = now`), if nothing is written
+        that has two names for a while."""
         left = [place for place, x in self.carried.names.items() if x is array]
         held = sum(x is array for x in self.names.values())
         is_gone = all(self.names.get(place) is not array for place in left)
-        return bool(left) and is_gone and held == 1 and not self.state.written()
+        if not left or not is_gone or held != 1 or self.state.written():
+            raise NotRollable(f"{name} is an array that has another name")
+        return left[0]
 
     def _carry_of_name(self, name: Place, end: Any) -> Carry:
         before = self.carried.names[name]
@@ -165,12 +171,36 @@ class IterationCarries:
         if len(set(arrays)) < len(arrays):
             raise NotRollable("two names have one array")
 
+    def bound(self) -> list[Carry]:
+        """What is carried in places."""
+        return [each for key, each in self.all.items() if not isinstance(key, int)]
+
+    def source(self, place: Place) -> Place | None:
+        """The place whose array is in another one after the iteration; None if it is a new one."""
+        if self.names.get(place) is self.carried.names[place]:
+            return place
+        return self.moves.get(place)
+
     def assign(self, results: Mapping[Place | int, Any], places: Places, frame: FrameType) -> None:
         """Give places and arrays their values after the loop."""
         named = {key: x for key, x in results.items() if not isinstance(key, int)}
         places.write(frame, {**self.kept, **named})
         for key, handle in self.arrays.items():
             write_value(handle, results[key])
+
+
+def iterations_until_new(paths: Sequence[IterationCarries]) -> int:
+    """After how many iterations, on any of these paths, places have no array from before the loop:
+    what the loop puts there is another one."""
+    moves = {place: source for path in paths for place, source in path.moves.items()}
+    left, count = {*moves, *moves.values()}, 0
+    while left:
+        after = {place for place in left if any(path.source(place) in left for path in paths)}
+        if after == left:
+            raise NotRollable("an array from before the loop may stay")
+        left, count = after, count + 1
+    binds = any(type(c.end) is Value and np.ndim(c.end.aval) for c in paths[0].bound())
+    return max(count, binds)
 
 
 def carry(start: Value | None, end: Any, origin: Any) -> Carry:

@@ -35,7 +35,7 @@ from tracker.rebinding import original_of
 from tracker.support.instances import (
     cell_contents,
     instance_dict,
-    is_namespace_class,
+    is_library_class,
     is_user_class,
 )
 from tracker.support.structs import field, record
@@ -86,7 +86,18 @@ _NAMED_METHODS = frozenset(
     f"__{name}__"
     for name in (
         *("init", "new", "post_init", "init_subclass", "class_getitem", "replace", "copy"),
-        *("deepcopy", "getstate", "setstate", "reduce", "repr", "str", "format", "hash", "dir"),
+        *(
+            "deepcopy",
+            "getstate",
+            "setstate",
+            "reduce",
+            "getnewargs",
+            "repr",
+            "str",
+            "format",
+            "hash",
+            "dir",
+        ),
     )
 )
 _OF_OBJECT = (object.__init__, object.__new__)
@@ -178,6 +189,7 @@ class _Finder:
         self.stored: set[str] = set()  # names that are stored
         self.known: set[tuple[int, str]] = set()  # attributes whose values have been added
         self.others: list[Any] = []  # modules and functions
+        self.holders: list[Any] = []  # those of them that code may read attributes from by any name
 
     def state(self) -> IterationState | None:
         """What was found; plain arrays are compared only if something is stored."""
@@ -249,10 +261,10 @@ class _Finder:
         """Add what attributes of an object lead to, which are read one from another."""
         holder = None
         for at, name in enumerate(attributes):
-            if isinstance(x, (types.ModuleType, enum.EnumMeta)):
+            if isinstance(x, (types.ModuleType, enum.EnumMeta)) or _function_has(x, name):
                 self.others.append(x)
                 holder, x = None, getattr(x, name, MISSING)
-            elif is_user_class(type(x)):
+            elif _is_object(x):
                 holder, x = (x, name), self._attribute(x, name)
             elif type(x) is list and attributes[at:] == ("append",):
                 self.found.appended[id(x)] = x, len(x)
@@ -282,6 +294,20 @@ class _Finder:
                 self._add_attribute(x, name)
             for cls in list(self.classes):
                 self._add_class_attribute(cls, name)
+            for x in list(self.holders):
+                self._add_held(x, name)
+
+    def _add_holder(self, x: Any) -> None:
+        """Add a module or function that code may read attributes from by any name."""
+        self.holders.append(x)
+        for name in list(self.attributes):
+            self._add_held(x, name)
+
+    def _add_held(self, x: Any, name: str) -> None:
+        if isinstance(x, types.ModuleType) or _function_has(x, name):
+            found = getattr(x, name, MISSING)
+            if found is not MISSING:
+                self._add(found, may_call=True)
 
     def _add_attribute(self, x: Any, name: str) -> None:
         found = self._attribute(x, name)
@@ -297,6 +323,8 @@ class _Finder:
         if type(raw) is property:
             self.understood &= raw.fget is not None and self._add_method(raw.fget, x)
             return _UNKNOWN
+        if isinstance(x, enum.Enum) and isinstance(raw, types.DynamicClassAttribute):
+            return getattr(x, name)
         own = instance_dict(x)
         if name in own and not hasattr(type(raw), "__set__"):
             return own[name]
@@ -321,7 +349,7 @@ class _Finder:
 
     def _add_operators(self, cls: type, x: Any = MISSING) -> None:
         for each in cls.__mro__[:-1]:
-            found = vars(each) if is_user_class(each) and not is_namespace_class(each) else {}
+            found = {} if is_library_class(each) else vars(each)
             for name in found.keys() - _NAMED_METHODS:
                 f = found[name] if name.startswith("__") else None
                 if type(f) is types.FunctionType and not _is_generated(each, f):
@@ -383,10 +411,11 @@ class _Finder:
         elif tree.is_namedtuple(cls):
             self.understood &= cls in self.classes or self._add_class(cls)
             self.add_data(x)
-        elif is_user_class(cls):
+        elif _is_object(x):
             self._add_object(x)
         elif not is_constant(x):
             self.others.append(x)
+            self._add_holder(x)
             self.understood &= may_call and self._is_pure(x)
 
     def _add_handle(self, handle: Tracked) -> None:
@@ -434,6 +463,7 @@ class _Finder:
         if (id(f), id(bound)) in self.functions:
             return True
         self.functions.add((id(f), id(bound)))
+        self._add_holder(f)
         held = (cell_contents(cell, MISSING) for cell in f.__closure__ or ())
         cells = dict(zip(f.__code__.co_freevars, held, strict=True))
         self.add_data(f.__defaults__ or ())
@@ -443,10 +473,23 @@ class _Finder:
         return self.understood
 
 
+def _is_object(x: Any) -> bool:
+    """Whether an object is of a user class, or a member of an enumeration."""
+    return is_user_class(type(x)) or isinstance(x, enum.Enum)
+
+
+def _function_has(x: Any, name: str) -> bool:
+    """Whether an object is a function with an attribute of its own by this name."""
+    return type(x) is types.FunctionType and name in vars(x)
+
+
 def _is_generated(cls: type, method: Any) -> bool:
-    """Whether `dataclass` or `namedtuple` has made a method: it stores or compares fields."""
-    if type(method) is not types.FunctionType or method.__code__.co_filename[:7] != "<string":
+    """Whether `dataclass` or `namedtuple` has made a method, which stores or compares fields, or
+    `enum` has."""
+    if type(method) is not types.FunctionType:
         return False
+    if method.__code__.co_filename[:7] != "<string":
+        return method.__module__ == enum.__name__
     fields = {*getattr(cls, "__dataclass_fields__", ()), *_NAMES_IN_GENERATED}
     return fields.issuperset(method.__code__.co_names)
 

@@ -173,10 +173,12 @@ class LoopIterator:
         if passed_at is not None:
             int(passed_at)  # from here on the trace is for this number of iterations
         at, count = self.at, self.source.count
+        moves = bool(self.source.counts.terms)
+        if moves and at and rolled is None:
+            note_unknown_subscript()  # how many iterations there are
         if at >= count:
             raise StopIteration
         self.at = at + 1
-        moves = bool(self.source.counts.terms)
         if roller.attempts and (at == 0 if moves else count - at >= _MIN_TRIP_COUNT):
             iteration = roller.begin(frame, at)
             if iteration is not None:
@@ -188,5 +190,5 @@ class LoopIterator:
         if self.tracked_at is not None:
             return self.source.item(self.tracked_at)
         if moves:
-            note_unknown_subscript()  # how many iterations there are
+            note_unknown_subscript()
         return self.source.item(at)

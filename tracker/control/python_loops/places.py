@@ -28,8 +28,9 @@ class Places:
         self.attributes = {(id(x), name): (x, name) for x, name in attributes}
         self.structures: dict[Place, Structure] = {}
         for place, x in self._whole(frame).items():
-            if isinstance(x, tuple):
-                self.structures[place] = tree.flatten(x, _is_no_tuple)[1]
+            leaves, structure = tree.flatten(x, _is_no_tuple)
+            if isinstance(x, tuple) and leaves:
+                self.structures[place] = structure
 
     def _whole(self, frame: FrameType) -> dict[Place, Any]:
         local = frame_locals(frame)

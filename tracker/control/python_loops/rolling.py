@@ -16,14 +16,18 @@ import numpy as np
 from tracker.control.python_loops.constants import ConstantValues
 from tracker.control.python_loops.growing_lists import GrowingLists, with_plain_numbers
 from tracker.control.python_loops.iteration_body import Carry, Iteration, IterationBody, Symbol
-from tracker.control.python_loops.iteration_carries import CarriedPlaces, IterationCarries
+from tracker.control.python_loops.iteration_carries import (
+    CarriedPlaces,
+    IterationCarries,
+    iterations_until_new,
+)
 from tracker.control.python_loops.iteration_state import IterationState
 from tracker.control.python_loops.loop_code import LoopCode, may_leave
 from tracker.control.python_loops.places import Places
 from tracker.control.python_loops.recorded_loop import RecordedLoop
 from tracker.ir.types import type_of
 from tracker.jit.tracing import calls_unmonitored
-from tracker.ops.elementwise.comparison import equal
+from tracker.ops.elementwise.comparison import equal, greater_equal
 from tracker.support.cpython import frame_locals
 from tracker.support.structs import record
 from tracker.tape.record import apply, data_of, value_of, wrap
@@ -192,7 +196,7 @@ class LoopRoller:
         if conditions is None or len(starts) < len(carries.all):
             return None
         if conditions:
-            if lists.values or constants.values.issuperset(conditions):
+            if lists.parts or constants.values.issuperset(conditions):
                 return None  # branches on plain numbers alone are the same in every call
             run.iteration.conditions = conditions
             return self._roll_paths([*paths, run], frame)
@@ -206,7 +210,7 @@ class LoopRoller:
         # The last iteration binds names that are read after the loop.
         peeled = bool(self.code.read_after - self.code.carried)
         counts = self.counts.minus(Affine(run.at + peeled))
-        if counts.terms and (lists.values or peeled):
+        if counts.terms and (lists.parts or peeled):
             return None
         run.symbolic.variable.last = counts.minus(Affine(1))
         run.iteration.carries, run.iteration.appended = carries, lists.values
@@ -215,6 +219,8 @@ class LoopRoller:
             self.attempts = 0
             return None
         count = counts.now
+        if count < iterations_until_new([run.carries]):
+            return None
         exact: list[Any] = [None] * len(carries)
         numbers: dict[Value, list[Any]] = {}
         if not counts.terms:
@@ -259,9 +265,10 @@ class LoopRoller:
             self.paths = runs  # an iteration that comes soon takes another path
             return None
         takes_others &= len(runs) > 1 or count < counts.high
-        if count < max(1 if takes_others else least, done):
+        until_new = iterations_until_new([run.carries for run in runs])
+        if count < max(1 if takes_others else least, done, until_new):
             return None
-        self._guard_paths(first, loop.count, counts)
+        self._guard_paths(first, loop.count, counts, until_new)
         results, _ = bodies[0].after(loop.record())
         found = dict(zip(first.carries.all, results, strict=True))
         first.carries.assign(found, first.places, frame)
@@ -296,15 +303,20 @@ class LoopRoller:
         peeled = first.test is None and (binds or any(run.may_leave for run in runs))
         return self.counts.minus(Affine(first.at + peeled))
 
-    def _guard_paths(self, first: _SymbolicRun, count: Any, counts: Affine) -> None:
+    def _guard_paths(self, first: _SymbolicRun, count: Any, counts: Affine, until_new: int) -> None:
         """The loop takes the place of guards on branches. Whether it takes all iterations is a
-        branch, unless a plain iteration comes after it in any case."""
+        branch, unless a plain iteration comes after it in any case; so is whether it takes enough
+        of them that places have new arrays."""
         guards = self.tracer.guards.conversions
         guards[first.guards :] = [g for g in guards[first.guards :] if g[1] not in self.conditions]
         if first.test is None and counts == self.counts.minus(Affine(first.at)):
-            is_whole = value_of(apply(equal, (count, counts.const)))
-            self.tracer.add_guard(is_whole, "bool")
-            self.conditions.add(is_whole)
+            self._guard(apply(equal, (count, counts.const)))
+        if until_new > (first.test is not None):
+            self._guard(apply(greater_equal, (count, until_new)))
+
+    def _guard(self, condition: Any) -> None:
+        self.tracer.add_guard(value_of(condition), "bool")
+        self.conditions.add(value_of(condition))
 
     def _may_leave(self, run: _SymbolicRun, tested: Value, outcome: bool) -> bool:
         """Whether the loop may be left where an iteration branches otherwise."""
