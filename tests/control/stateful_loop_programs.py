@@ -440,6 +440,15 @@ class Vector:
     def __add__(self, other):
         return Vector(self.x + other.x, self.y + other.y)
 
+    @property
+    def noted(self):
+        return self.x
+
+    @noted.setter
+    def noted(self, by):
+        self.x = self.x * by
+        self.made.append(1)
+
     def scaled(self, by):
         return Vector(by * self.x, by * self.y)
 
@@ -516,6 +525,16 @@ class Made:
         for _ in range(9):
             y = 0.3 * Checked(y).level
         return y * len(Checked.checks)
+
+    @program(False)
+    def setters_that_note(x):
+        NotedVector.made.clear()
+        y = x
+        for _ in range(9):
+            ray = Vector(y, 0.1)
+            ray.noted = 0.5
+            y = 0.9 * ray.length
+        return y * len(Vector.made)
 
     @program(False)
     def the_class_of_an_object(x):

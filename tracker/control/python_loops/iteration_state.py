@@ -206,10 +206,13 @@ class _Finder:
         found, done, count = self.found, set[tuple[int, str]](), -1
         while count < len(done):  # setters store more
             count = len(done)
-            for x in list(self.objects):
+            for x in [*self.objects, *self.classes]:
                 for name in self.stored - {name for key, name in done if key == id(x)}:
                     done.add((id(x), name))
-                    self._add_setter(x, name)
+                    if isinstance(x, type):
+                        self._add_setter(x, name)
+                        continue
+                    self._add_setter(type(x), name, x)
                     value = own_attribute(x, name)
                     (found.absent if value is MISSING else found.places).append((x, name))
                     if value is not MISSING:
@@ -220,11 +223,11 @@ class _Finder:
         self.understood &= self.stored.isdisjoint(_ARRAY_ATTRIBUTES)
         return self.understood
 
-    def _add_setter(self, x: Any, name: str) -> None:
-        raw = class_attribute(type(x), name)
+    def _add_setter(self, cls: type, name: str, x: Any = MISSING) -> None:
+        raw = class_attribute(cls, name)
         if type(raw) is property:
             self.understood &= self._add_method(raw.fset, x)
-        elif type(raw) is not types.MemberDescriptorType:
+        elif type(raw) not in _FIELDS:
             self.understood &= not hasattr(type(raw), "__set__")
 
     def _add_value(self, x: Any, name: str, value: Any) -> None:
