@@ -228,12 +228,9 @@ class _Walker:
         names.tests_identity |= any(
             self._may_be_argument(f, path) for f, path in self.identity_operands
         )
-        appended: set[Source] = set()
         flattened: set[Source] = set()
         inside: set[int] = set()
-        # Of a bound `append`, `__self__` is its list.
-        if not names.reads_any_attribute and "__self__" not in names.attributes:
-            appended = append_only_sources(self.sources, names.append_targets, names.loaded)
+        appended = append_only_sources(self.sources, names, self.objects)
         if not names.tests_identity and not names.sets_frozen_attributes:  # a copy will do
             flattened, inside = self.replaced_dataclasses.find(self.sources, names.stored)
         marked = appended | flattened

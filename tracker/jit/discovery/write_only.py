@@ -6,10 +6,12 @@ are each replaced by another. Both need all names to be known (`captured_state.p
 
 from __future__ import annotations
 
+import types
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from tracker.jit.discovery.bytecode import Names
 from tracker.jit.guards.source import (
     AttributeSource,
     CellSource,
@@ -21,20 +23,44 @@ from tracker.jit.guards.source import (
 
 
 def append_only_sources(
-    sources: Iterable[Source], append_targets: set[str], loaded: set[str]
+    sources: Iterable[Source], names: Names, objects: Iterable[Any]
 ) -> set[Source]:
-    """The sources of lists, and of dicts of lists, that the code only appends to."""
+    """The sources of lists, and of dicts of lists, that code with these names only appends to.
+    `objects`: those whose attributes it may read."""
     found = {
         source: source.read()
         for source in sources
-        if (source.name in append_targets and source.name not in loaded) or _is_bound_append(source)
+        if (source.name in names.append_targets and source.name not in names.loaded)
+        or _is_bound_append(source)
     }
+    if names.reads_any_attribute or names.reads_any_global or "locals" in names.globals:
+        shown = _namespaces_without_module(objects) if not names.looks_up_modules else set()
+        found = {p: x for p, x in found.items() if _is_named_in_code(p, names, shown)}
+    if "__self__" in names.attributes:  # of a bound `append`, this is its list
+        return set()
     if not found:
         return set()
     times = Counter(id(x) for source in sources for x in _iter_lists(source.read(), ()))
     return {
         p for p, x in found.items() if (own := _lists_at(x)) and all(times[id(y)] == 1 for y in own)
     }
+
+
+def _is_named_in_code(source: Source, names: Names, shown: set[int]) -> bool:
+    """Whether code that reads some names known only at run time reads this value, if at all, under
+    a name that is in the code. `shown`: the ids of globals that are attributes of no object."""
+    if names.reads_any_global:
+        return False
+    if isinstance(source, CellSource):  # `locals()` and `vars()` have closure variables
+        return not names.lists_attributes and "locals" not in names.globals
+    return isinstance(source, ItemSource) and id(source.holder.value) in shown
+
+
+def _namespaces_without_module(objects: Iterable[Any]) -> set[int]:
+    """The ids of the globals of functions, except for those of the modules among these objects."""
+    functions = [x for x in objects if isinstance(x, types.FunctionType)]
+    modules = {id(vars(x)) for x in objects if isinstance(x, types.ModuleType)}
+    return {id(f.__globals__) for f in functions} - modules
 
 
 def _iter_lists(x: Any, above: tuple[int, ...]) -> Iterator[Any]:
