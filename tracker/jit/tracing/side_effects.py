@@ -18,6 +18,8 @@ nothing can fail any more, so a failing guard leaves nothing written.
 from __future__ import annotations
 
 import copy
+import datetime
+import enum
 import functools
 import itertools
 import operator
@@ -25,7 +27,8 @@ import os
 import sys
 import threading
 import types
-from collections import OrderedDict, defaultdict, deque
+import weakref
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -65,7 +68,7 @@ from tracker.jit.tracing.placeholder_swap import ArgumentContainers, same_conten
 from tracker.ops.shape.create import buffer
 from tracker.random.draw_ops import RollbackLog
 from tracker.support.array_copies import copy_with_layout, same_bytes
-from tracker.support.instances import instance_dict
+from tracker.support.instances import instance_dict, is_user_class
 from tracker.support.structs import record
 from tracker.tape.tracked import Tracked, view_root
 from tracker.tree import Structure
@@ -75,6 +78,7 @@ _Parts: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...]]
 _SHARED_CLASSES = (
     *(type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype, type(...)),
     *(type, types.ModuleType, types.BuiltinFunctionType, np.ufunc),
+    *(enum.Enum, range, datetime.date, datetime.timedelta),
 )
 _MAX_ALIAS_CHECKS = 2000  # pairs of containers compared on each call
 _KEY_CLASSES = {str, bytes, int, float, bool, type(None)}
@@ -345,8 +349,9 @@ class StateDiff:
         for at, (old, new) in enumerate(zip(was, now, strict=False)):
             if old is not new:
                 self._add_write("item", path, at, new)
-        for new in now[len(was) :]:
-            self._add_write("append", path, None, new)
+        for at in range(len(was), len(now)):
+            is_only = _is_only_in(now, at)  # before another reference is on the stack
+            self._add_write("append", path, None, now[at], is_only)
         for at in reversed(range(len(now), len(was))):
             self.writes.append(StateWrite("delete", path, at, None))
 
@@ -369,7 +374,7 @@ class StateDiff:
         self.writes.append(StateWrite(kind, target, key, self._written_structure(x, fresh)))
 
     def _written_structure(self, x: Any, fresh: bool = False) -> Structure:
-        """The structure of a value that was written."""
+        """The structure of a value that was written; `fresh`: nothing else refers to it."""
         if type(x) is Tracked or id(x) in self.container_paths:
             is_known = id(x) in self.input_numbers or id(x) in self.container_paths
             self.is_certain &= self.is_only_thread or not is_known
@@ -379,13 +384,16 @@ class StateDiff:
         is_immutable = type(x) is tuple or tree.is_namedtuple(type(x)) or is_frozen_dataclass(x)
         is_plain = type(x) in (list, dict) or is_plain_dataclass(x) or is_immutable
         is_made = is_plain and not self.snapshot.contains_dataclass(x)
-        parts = tree.children_of(untrack_keys(x)) if is_made else None
+        is_made |= fresh and (type(x) in (Counter, OrderedDict) or is_user_class(type(x)))
+        parts = tree.children_or_attributes(untrack_keys(x)) if is_made else None
         if parts is not None and (id(x) not in self.escaping_ids or is_immutable):
             self.escaping_ids.add(id(x))
-            before = len(self.leaves)
-            kids = tuple(map(self._written_structure, parts[1]))
-            return Structure(type(x), parts[0], kids, len(self.leaves) - before)
-        if fresh:
+            names, items, before = parts[0], [*parts[1]], len(self.leaves)
+            del parts  # another reference to each item
+            is_only = [fresh and _is_only_in(items, at) for at in range(len(items))]
+            kids = tuple(map(self._written_structure, items, is_only))
+            return Structure(type(x), names, kids, len(self.leaves) - before)
+        if fresh and type(x) is np.ndarray:
             x = buffer(copy_with_layout(x))
         elif not isinstance(x, _SHARED_CLASSES) and id(x) not in self.constant_ids:
             raise _Unrepresentable
@@ -471,6 +479,26 @@ def _single_reference_count() -> int:
 
 
 _SINGLE_REFERENCE_COUNT = _single_reference_count()
+
+
+def _reference_count(items: Sequence[Any], at: int) -> int:
+    return sys.getrefcount(items[at])
+
+
+def _item_reference_count() -> int:
+    """The reference count seen of an item that only a list and a copy of that refer to."""
+    held = [types.SimpleNamespace()]
+    return _reference_count([*held], 0)
+
+
+_ITEM_REFERENCE_COUNT = _item_reference_count()
+
+
+def _is_only_in(items: Sequence[Any], at: int) -> bool:
+    """Whether only a container, of whose children `items` is a copy, refers to one of them: an
+    equal object that is made at each call does as well."""
+    is_only = _reference_count(items, at) <= _ITEM_REFERENCE_COUNT
+    return is_only and not weakref.getweakrefcount(items[at])
 
 
 def apply_state_writes(
