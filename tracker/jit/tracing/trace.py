@@ -93,7 +93,7 @@ class Trace:
     owners      the param that owns a captured array, if any
     outputs     the leaves of the result, then those of `state_writes`
     writes      leaf numbers of arrays written to; these and `no_alias` share memory with no other
-    is_stable   whether a call leaves its captured state as it was, apart from `state_writes`
+    unstable_reason  how a call changes its captured state besides the `state_writes`, if so
     conditions  further guards on the leaves
     promoted    where captured numbers are inputs
     is_certain  whether no other thread can have made the `state_writes`
@@ -111,7 +111,7 @@ class Trace:
     outputs: list[TraceOutput]
     structure: tree.Structure
     writes: list[int]
-    is_stable: bool = True
+    unstable_reason: str = ""
     no_alias: tuple[int, ...] = ()
     conditions: tuple[Condition, ...] = ()
     promoted: frozenset[SourcePath] = frozenset()
@@ -120,6 +120,11 @@ class Trace:
     reads_extents: bool = False
     changed_numbers: tuple[frozenset[SourcePath], frozenset[SourcePath]] = frozenset(), frozenset()
     trip_counts: Mapping[Function, int] = field(default_factory=dict)
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether a call leaves its captured state as it was, apart from `state_writes`."""
+        return not self.unstable_reason
 
     @property
     def output_orders(self) -> list[MemoryOrder]:
@@ -299,7 +304,9 @@ def trace_call(
         outputs=built.outputs,
         structure=structure,
         writes=writes,
-        is_stable=updates is not None and after.is_unchanged(updates.writes),
+        unstable_reason=run.unstable_reason
+        if updates is None
+        else after.difference(updates.writes),
         no_alias=no_alias,
         conditions=(*distinct, *inputs.flag_conditions(run.tracer.guards.flag_queries)),
         promoted=promoted,
@@ -359,6 +366,7 @@ class _TracingRun:
         self.caches, self.has_filled_caches = WatchedCaches(captured.lru_caches), False
         self.before: StateSnapshot | None = None
         self.state_writes: ObservedWrites | None = None
+        self.unstable_reason = ""  # why there are none
         self.views: dict[int, ArgumentView] = {}
         self.container_paths: dict[int, SignaturePath] = {}
 
@@ -420,9 +428,10 @@ class _TracingRun:
     ) -> None:
         """Find writes, views of arguments, and their values, while the tracer is active."""
         paths = self.container_paths
-        found = StateDiff(
+        diff = StateDiff(
             self.signature, self.inputs, self.captured, snapshot, self.containers, paths
-        ).find_writes(result)
+        )
+        found, self.unstable_reason = diff.find_writes(result), diff.refusal
         self.state_writes, self.swap.keeps_views = found, found is None
         results = [*outputs, *(found.leaves if found else ())]
         if with_views:
