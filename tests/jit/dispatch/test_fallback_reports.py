@@ -1,6 +1,9 @@
 """What jitted functions and their derivatives say of themselves: names, counts, and why plain
 Python runs."""
 
+import collections
+import contextvars
+import dataclasses
 import re
 import time
 
@@ -157,3 +160,123 @@ def test_a_call_that_raised_is_no_cause_of_a_trace():
         f(X)
     f(X, 2.0)
     assert "trace 1: the first call" in f.explain(X, 2.0)
+
+
+class Unit:
+    clock = 0
+
+    def __init__(self):
+        self.log, self.last, self.pair = [], None, [0.0]
+        self.many = [float(k) for k in range(100)]
+
+
+@dataclasses.dataclass
+class Step:
+    at: float
+
+
+class Table(dict):
+    pass
+
+
+UNIT = Unit()
+WINDOWS = []
+ONE = OTHER = [0.0]
+KNOWN, STEPS, MEMBERS, TABLE = {}, {}, set(), Table()
+LEVEL = contextvars.ContextVar("LEVEL", default=0.0)
+
+
+def counts_in_a_class(x):
+    Unit.clock += 1
+    return x * 2
+
+
+def keeps_a_window(x):
+    WINDOWS.append(collections.deque([x], maxlen=3))
+    return x * 2
+
+
+def keeps_a_set(x):
+    WINDOWS.append({"a", 1})
+    return x * 2
+
+
+def keeps_an_object(x):
+    UNIT.last = Unit()
+    return x * 2
+
+
+def keeps_a_view(x):
+    y = x * np.ones(3)
+    UNIT.last = [y, y[:2]]
+    return x * 2
+
+
+def changes_a_long_list(x):
+    UNIT.many[3] = UNIT.many[3] + 1.0
+    return x * UNIT.many[3]
+
+
+def deletes_an_attribute(x):
+    del UNIT.tmp
+    return x * 2
+
+
+def changes_a_list_of_two_names(x):
+    ONE[0] = ONE[0] + 1
+    return x * OTHER[0]
+
+
+def has_tuples_for_keys(x):
+    KNOWN[1, len(KNOWN)] = x
+    return x * 2
+
+
+def makes_a_dataclass(x):
+    STEPS["a"] = Step(x)
+    return x * STEPS["a"].at
+
+
+def adds_to_a_set(x):
+    MEMBERS.add(len(MEMBERS))
+    return x * len(MEMBERS)
+
+
+def sets_a_context_variable(x):
+    LEVEL.set(LEVEL.get() + x)
+    return x * 2
+
+
+def changes_a_dict_of_its_own_class(x):
+    TABLE["a"] = x
+    return x * len(TABLE)
+
+
+CHANGES = {
+    deletes_an_attribute: r"it deletes Unit\.tmp\. Assign None",
+    changes_a_list_of_two_names: "it changes global (ONE|OTHER), and finds it elsewhere, too",
+    has_tuples_for_keys: "it changes the order of the keys of global KNOWN, or has keys",
+    makes_a_dataclass: r"it makes Step\.at, which the next call finds\. Change the object",
+    adds_to_a_set: "global MEMBERS is not the same after each call",
+    sets_a_context_variable: "context variable LEVEL changes, and no assignment",
+    changes_a_dict_of_its_own_class: "it changes global TABLE, of class Table",
+    counts_in_a_class: r"it assigns to Unit\.clock, an attribute of a class\. Keep it in an object",
+    keeps_a_window: r"it stores an object of class deque in global WINDOWS, .*Store list\(\.\.\.\)",
+    keeps_a_set: r"it stores an object of class set in global WINDOWS, .*Store tuple\(\.\.\.\)",
+    keeps_an_object: r"it stores an object of class Unit in Unit\.last, .*Store numbers, text",
+    keeps_a_view: r"it stores an array, and stores or returns a view of it\. Store a copy",
+    changes_a_long_list: r"it changes Unit\.many, a list whose items are no inputs.* in an array",
+}
+
+
+@pytest.mark.parametrize("f", CHANGES, ids=lambda f: f.__name__)
+def test_the_warning_names_what_a_call_changes(f):
+    fast = jit(f)
+    with pytest.warns(RuntimeWarning) as told:
+        for k in range(6):
+            UNIT.tmp = 1.0
+            fast(k + 0.5)
+    (one,) = told
+    why = f"each call changes what the next one reads: {CHANGES[f]}"
+    assert re.search(why, str(one.message)), str(one.message)
+    assert re.search(why, fast.explain(0.5))

@@ -2,7 +2,7 @@
 what else code may do that matters to a trace.
 
 Most names are arguments of instructions. Names in strings reach a few functions (`_NAME_ARGUMENT`),
-or are keys of a namespace (`_NAMESPACE_CALLS`). Where such a string is known only at run time, any
+or are keys of a namespace (`_NAMESPACES`). Where such a string is known only at run time, any
 attribute or global may be read.
 
 Invariant: a missed name would be a constant of the trace for ever; a superfluous one is merely read
@@ -36,7 +36,7 @@ _ATTRIBUTE_LISTERS = {"vars", "dir", "__dict__", "asdict", "astuple", "fields", 
 _KEY_LOADS = ["LOAD_CONST"], ["LOAD_FAST"], ["LOAD_FAST_BORROW"]
 _LOCAL_LOADS = {"LOAD_FAST", "LOAD_FAST_LOAD_FAST"}  # of local variables
 _MODULE_LOOKUPS = {"modules", "import_module", "__import__"}
-_NAMESPACE_CALLS = {"globals"}  # calls that return a namespace
+_NAMESPACES = {"globals", "__globals__"}  # what gives a namespace
 _ENVIRON_NAMES = {"environ", "environb"}
 _GETENV_ARGUMENT = {"getenv": 0, "getenvb": 0}
 _DICT_LOOKUPS = {"get", "pop", "setdefault"}
@@ -136,6 +136,11 @@ class Names:
     def may_write(self) -> bool:
         """Whether something may be written."""
         return bool(self.stored) or self.writes_unknown
+
+    @property
+    def looks_up_modules(self) -> bool:
+        """Whether a module may be looked up by its name."""
+        return not _MODULE_LOOKUPS.isdisjoint(self.globals | self.attributes)
 
     @property
     def reads_layout(self) -> bool:
@@ -260,6 +265,7 @@ class _NameCollector:
             self._add_reflection(at, step.argval)
             self._add_load(at, step.argval)
         elif step.opname in _CELL_LOADS:
+            self._add_reflection(at, step.argval)
             self._add_load(at, step.argval)
         elif step.opname == "IMPORT_NAME":
             level = self.steps[at - 2].argval
@@ -306,7 +312,7 @@ class _NameCollector:
             if not _is_plain_attribute(steps, at):
                 names.reads_any_attribute = names.lists_attributes = True
                 self._add_texts(None, names.attributes, names.loaded)
-        elif name in _NAMESPACE_CALLS:
+        elif name in _NAMESPACES:
             key = _constant_key(steps, _index_after_call(steps, at))
             names.reads_any_global |= key is None
             if key is not None:

@@ -69,7 +69,11 @@ from tracker.jit.discovery.user_code import (
     LibraryObjects,
     UserCode,
 )
-from tracker.jit.discovery.write_only import ReplacedDataclasses, append_only_sources
+from tracker.jit.discovery.write_only import (
+    ReplacedDataclasses,
+    UnreadLists,
+    append_only_sources,
+)
 from tracker.jit.guards.class_guard import HEAP_TYPE_FLAG
 from tracker.jit.guards.constants import ConstantKey
 from tracker.jit.guards.source import (
@@ -188,11 +192,24 @@ class _Walker:
         self.compared_iterables: dict[int, set[str]] = {}
         self.seen: dict[int, Any] = {}
         self.replaced_dataclasses = ReplacedDataclasses()
+        self.unread_lists = UnreadLists()
         self.objects: list[Any] = []
         self.lru_caches: list[Any] = []
         self.identity_operands: list[tuple[types.FunctionType, tuple[str, ...]]] = []
         self.libraries = LibraryObjects(self.user_code)
         self.todo: list[Any] = []
+
+    def _follow_all(self) -> set[Source]:
+        """Visit all that the code can read; the sources of lists that it only appends to."""
+        self._follow_names()
+        while True:
+            appended = append_only_sources(self.sources, self.names, self.objects)
+            read = self.unread_lists.pop_read(appended)
+            if not read:
+                return appended
+            for x in read:
+                self._reach_all(x)
+            self._follow_names()
 
     def _follow_names(self) -> None:
         known, looked_at = self._name_counts(), 0
@@ -218,22 +235,18 @@ class _Walker:
         return *map(len, (*known, texts)), *flags
 
     def run(self) -> list[Source]:
-        self._follow_names()
+        appended = self._follow_all()
         if self.vouched:
             self.purity.close()
             self.todo, self.vouched = self.vouched, []
-            self._follow_names()
+            appended = self._follow_all()
         self._add_name_sources()
         names = self.names
         names.tests_identity |= any(
             self._may_be_argument(f, path) for f, path in self.identity_operands
         )
-        appended: set[Source] = set()
         flattened: set[Source] = set()
         inside: set[int] = set()
-        # Of a bound `append`, `__self__` is its list.
-        if not names.reads_any_attribute and "__self__" not in names.attributes:
-            appended = append_only_sources(self.sources, names.append_targets, names.loaded)
         if not names.tests_identity and not names.sets_frozen_attributes:  # a copy will do
             flattened, inside = self.replaced_dataclasses.find(self.sources, names.stored)
         marked = appended | flattened
@@ -355,6 +368,8 @@ class _Walker:
         return is_static or not self._is_user_defined(cls)
 
     def _visit(self, x: Any) -> None:
+        if x in self.unread_lists:
+            return
         if isinstance(x, abc.ABCMeta):
             self._visit_abstract_class(x)
         if callable(x):
@@ -419,6 +434,7 @@ class _Walker:
             self.sources.setdefault(source)
         if type(value) is str:
             self.string_values.add(value)
+        self.unread_lists.add(value, source, self.names)
         self.reach(value, source)
 
     def _visit_function(self, f: types.FunctionType) -> None:

@@ -122,7 +122,9 @@ class TracePolicy:
         if not trace.is_stable or self.promotion.has_rejected(changed):
             group.unstable_traces += 1
             if group.unstable_traces == MAX_FAILED_TRACES:
-                self.fall_back(group, "each call changes what the next one reads")
+                labels = sorted(source.label for source, _ in changed)
+                why = trace.unstable_reason or f"it changes {', '.join(labels)}"
+                self.fall_back(group, f"each call changes what the next one reads: {why}")
             return None
         if not self._is_confirmed(trace):
             return None

@@ -249,14 +249,30 @@ def captured_leaves(call: Signature) -> dict[SourcePath, Leaf]:
 
 def leaf_labels(call: Signature) -> list[str]:
     """How messages name each leaf."""
-    heads = [f"argument {at}" for at in range(call.positional_count)]
-    heads += [f"argument {name}" for name in call.names]
-    heads += [source.label for source in call.sources]
     return [
         head + path
-        for head, structure in zip(heads, call.structures, strict=True)
+        for head, structure in zip(_root_labels(call), call.structures, strict=True)
         for path in _label_suffixes(structure)
     ]
+
+
+def path_label(call: Signature, path: SignaturePath) -> str:
+    """How messages name what is at a path."""
+    number, way = path
+    text, structure = _root_labels(call)[number], call.structures[number]
+    for at in way:
+        if not structure.children:
+            return f"an item of {text}"
+        label = structure.labels()[at]
+        text += f"[{at if label is None else label!r}]"
+        structure = structure.children[at]
+    return text
+
+
+def _root_labels(call: Signature) -> list[str]:
+    """How messages name each argument and source."""
+    arguments = (*range(call.positional_count), *call.names)
+    return [*(f"argument {x}" for x in arguments), *(source.label for source in call.sources)]
 
 
 def signature_difference(old: Signature, new: Signature) -> tuple[int, str]:

@@ -18,6 +18,8 @@ nothing can fail any more, so a failing guard leaves nothing written.
 from __future__ import annotations
 
 import copy
+import datetime
+import enum
 import functools
 import itertools
 import operator
@@ -25,15 +27,22 @@ import os
 import sys
 import threading
 import types
-from collections import OrderedDict, defaultdict, deque
+import weakref
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from tracker import tree
+from tracker.errors import message
 from tracker.jit.discovery.captured_state import CapturedState
-from tracker.jit.guards.captured_leaves import captured_leaves, structure_at
+from tracker.jit.guards.captured_leaves import (
+    captured_leaves,
+    leaf_labels,
+    path_label,
+    structure_at,
+)
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
 from tracker.jit.guards.promotion import captured_numbers, is_changed_number
 from tracker.jit.guards.signature import (
@@ -65,7 +74,7 @@ from tracker.jit.tracing.placeholder_swap import ArgumentContainers, same_conten
 from tracker.ops.shape.create import buffer
 from tracker.random.draw_ops import RollbackLog
 from tracker.support.array_copies import copy_with_layout, same_bytes
-from tracker.support.instances import instance_dict
+from tracker.support.instances import instance_dict, is_user_class
 from tracker.support.structs import record
 from tracker.tape.tracked import Tracked, view_root
 from tracker.tree import Structure
@@ -75,6 +84,7 @@ _Parts: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...]]
 _SHARED_CLASSES = (
     *(type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype, type(...)),
     *(type, types.ModuleType, types.BuiltinFunctionType, np.ufunc),
+    *(enum.Enum, range, datetime.date, datetime.timedelta),
 )
 _MAX_ALIAS_CHECKS = 2000  # pairs of containers compared on each call
 _KEY_CLASSES = {str, bytes, int, float, bool, type(None)}
@@ -219,8 +229,19 @@ class ObservedWrites:
     is_certain: bool
 
 
+_PLAIN_CLASSES: dict[type, type] = {deque: list, set: tuple, frozenset: tuple, defaultdict: dict}
+_RETURN_IT = "Return the new value, and pass it to the next call"
+_STORE_PLAIN = (
+    "Store numbers, text, arrays, and tuples, lists, dicts or dataclasses of them that the call "
+    "makes for this place alone"
+)
+
+
 class _Unrepresentable(Exception):
-    """A trace cannot express what was written."""
+    """A trace cannot express what was written; says what, and what to do instead."""
+
+    def __init__(self, what: str, instead: str = _RETURN_IT) -> None:
+        super().__init__(message(what, instead, ""))
 
 
 class StateDiff:
@@ -242,6 +263,8 @@ class StateDiff:
         self.containers = containers
         self.writes: list[StateWrite] = []
         self.leaves: list[Any] = []
+        self._target_text = ""  # where a value is stored
+        self.refusal = ""  # why a trace cannot express the writes
         self.is_certain = True
         self.is_only_thread = _is_only_thread()
         self.input_numbers = inputs.numbers_by_handle()
@@ -262,7 +285,7 @@ class StateDiff:
 
     def find_writes(self, result: Any) -> ObservedWrites | None:
         """What a function with this result has written to sources, and into the containers of its
-        arguments; None if a trace cannot express it."""
+        arguments; None if a trace cannot express it: `refusal` says why."""
         self.escaping_ids.update(map(id, _containers_in(result)))
         pairs, snapshot = self.containers.pairs, self.snapshot
         # where the function has seen another container than that among its arguments
@@ -274,13 +297,24 @@ class StateDiff:
                 now = tree.children_or_attributes(untrack_keys(copy))
                 self._compare_container(copy, was, now, path)
             self._check_views(tree.leaves(result))
-            checks = len(no_alias_pairs(self.call, self.writes))
-            if checks > _MAX_ALIAS_CHECKS or (self.writes and is_captured):
-                raise _Unrepresentable
-        except _Unrepresentable:
+            self._check_aliases(is_captured)
+        except _Unrepresentable as error:
+            self.refusal = str(error)
             self.containers.is_captured = is_captured
             return None
         return ObservedWrites(self.writes, self.leaves, self.is_certain)
+
+    def _check_aliases(self, is_captured: bool) -> None:
+        """Refuse writes to containers that may be one object, if each call would compare many."""
+        checks = len(no_alias_pairs(self.call, self.writes))
+        if checks > _MAX_ALIAS_CHECKS:
+            what = f"it changes containers, and is given {checks:,} pairs that may be one object"
+            raise _Unrepresentable(what, "Keep the state in arrays")
+        if self.writes and is_captured:
+            raise _Unrepresentable(
+                "it is given a container that it also finds elsewhere, and writes",
+                "Pass another, or nothing",
+            )
 
     def _compare_source(self, source: Source, was: Any, on_holder: bool, number: int) -> None:
         """Compare the value at a source, whose structure has this number."""
@@ -292,8 +326,18 @@ class StateDiff:
             return
         names = self.captured.names
         is_ours = names.writes_unknown or source.name in names.stored  # not another thread's
-        if now is MISSING or not is_ours or not _is_writable(source, was, on_holder):
-            raise _Unrepresentable
+        if now is MISSING:
+            raise _Unrepresentable(f"it deletes {source.label}", "Assign None")
+        if not is_ours:
+            raise _Unrepresentable(
+                f"{source.label} changes, and no assignment in its code names it"
+            )
+        if not _is_writable(source, was, on_holder):
+            is_of_class = isinstance(source.holder.value, type)
+            raise _Unrepresentable(
+                f"it assigns to {source.label}" + ", an attribute of a class" * is_of_class,
+                "Keep it in an object, or in a global variable" if is_of_class else _RETURN_IT,
+            )
         fresh = type(now) is np.ndarray and references == _SINGLE_REFERENCE_COUNT
         self._add_write("source", source, None, now, fresh)
 
@@ -305,10 +349,13 @@ class StateDiff:
         was = known[1]
         now = source_children(untrack_keys(x), True)
         if now is None:
-            raise _Unrepresentable  # it has new attributes
+            what = f"it gives {path_label(self.call, path)} attributes that are no fields of it"
+            raise _Unrepresentable(what, "Declare them as fields of the dataclass")
         if id(x) in self.visited_ids:
             if id(x) in self.changed_ids:
-                raise _Unrepresentable  # at two sources: through which is not in the trace
+                # Through which source is not in the trace.
+                what = f"it changes {path_label(self.call, path)}, and finds it elsewhere, too"
+                raise _Unrepresentable(what, "Refer to it by one name")
             return
         self.visited_ids.add(id(x))
         self._compare_container(x, was, now, path)
@@ -326,9 +373,12 @@ class StateDiff:
         if path in self.append_only_paths and same_contents((was[0], now[1][: len(was[1])]), was):
             self._compare_list(was[1], now[1], path)
             return
-        structure = structure_at(self.call, path)
-        if structure.cls is not type(x) or id(x) in self.changed_ids:
-            raise _Unrepresentable  # it is compared as one constant
+        structure, label = structure_at(self.call, path), path_label(self.call, path)
+        if structure.cls is not type(x):  # it is compared as one constant
+            what = f"it changes {label}, a {type(x).__name__} whose items are no inputs of a trace"
+            raise _Unrepresentable(what, "Keep numbers in an array")
+        if id(x) in self.changed_ids:
+            raise _Unrepresentable(f"it changes {label}, and finds it elsewhere, too")
         self.changed_ids.add(id(x))
         if type(x) in (list, deque):
             self._compare_list(was[1], now[1], path)
@@ -339,14 +389,15 @@ class StateDiff:
                 if old is not new:
                     self._add_write("attribute", path, name, new)
         else:
-            raise _Unrepresentable
+            raise _Unrepresentable(f"it changes {label}, of class {type(x).__name__}")
 
     def _compare_list(self, was: Sequence[Any], now: Sequence[Any], path: SignaturePath) -> None:
         for at, (old, new) in enumerate(zip(was, now, strict=False)):
             if old is not new:
                 self._add_write("item", path, at, new)
-        for new in now[len(was) :]:
-            self._add_write("append", path, None, new)
+        for at in range(len(was), len(now)):
+            is_only = _is_only_in(now, at)  # before another reference is on the stack
+            self._add_write("append", path, None, now[at], is_only)
         for at in reversed(range(len(now), len(was))):
             self.writes.append(StateWrite("delete", path, at, None))
 
@@ -355,7 +406,8 @@ class StateDiff:
         stay = [name for name in was[0] if name in now[0]]
         names = {*map(type, was[0]), *map(type, now[0])}
         if list(now[0][: len(stay)]) != stay or not names <= _KEY_CLASSES:
-            raise _Unrepresentable
+            what = f"it changes the order of the keys of {path_label(self.call, path)}, or has keys"
+            raise _Unrepresentable(f"{what} that are neither numbers nor text")
         for name in was[0]:
             if name not in now[0]:
                 self.writes.append(StateWrite("delete", path, name, None))
@@ -366,10 +418,12 @@ class StateDiff:
     def _add_write(
         self, kind: Any, target: Source | SignaturePath, key: Any, x: Any, fresh: bool = False
     ) -> None:
+        label = target.label if isinstance(target, Source) else path_label(self.call, target)
+        self._target_text = f"in {label}"
         self.writes.append(StateWrite(kind, target, key, self._written_structure(x, fresh)))
 
     def _written_structure(self, x: Any, fresh: bool = False) -> Structure:
-        """The structure of a value that was written."""
+        """The structure of a value that was written; `fresh`: nothing else refers to it."""
         if type(x) is Tracked or id(x) in self.container_paths:
             is_known = id(x) in self.input_numbers or id(x) in self.container_paths
             self.is_certain &= self.is_only_thread or not is_known
@@ -379,16 +433,22 @@ class StateDiff:
         is_immutable = type(x) is tuple or tree.is_namedtuple(type(x)) or is_frozen_dataclass(x)
         is_plain = type(x) in (list, dict) or is_plain_dataclass(x) or is_immutable
         is_made = is_plain and not self.snapshot.contains_dataclass(x)
-        parts = tree.children_of(untrack_keys(x)) if is_made else None
+        is_made |= fresh and (type(x) in (Counter, OrderedDict) or is_user_class(type(x)))
+        parts = tree.children_or_attributes(untrack_keys(x)) if is_made else None
         if parts is not None and (id(x) not in self.escaping_ids or is_immutable):
             self.escaping_ids.add(id(x))
-            before = len(self.leaves)
-            kids = tuple(map(self._written_structure, parts[1]))
-            return Structure(type(x), parts[0], kids, len(self.leaves) - before)
-        if fresh:
+            names, items, before = parts[0], [*parts[1]], len(self.leaves)
+            del parts  # another reference to each item
+            is_only = [fresh and _is_only_in(items, at) for at in range(len(items))]
+            kids = tuple(map(self._written_structure, items, is_only))
+            return Structure(type(x), names, kids, len(self.leaves) - before)
+        if fresh and type(x) is np.ndarray:
             x = buffer(copy_with_layout(x))
         elif not isinstance(x, _SHARED_CLASSES) and id(x) not in self.constant_ids:
-            raise _Unrepresentable
+            what = f"it stores an object of class {type(x).__name__} {self._target_text}"
+            plain = _PLAIN_CLASSES.get(type(x))
+            instead = f"Store {plain.__name__}(...) of it" if plain else _STORE_PLAIN
+            raise _Unrepresentable(f"{what}, which no trace makes anew", instead)
         self.is_certain &= self.is_only_thread
         self.leaves.append(x)
         return tree.LEAF
@@ -400,7 +460,8 @@ class StateDiff:
             if type(x) is Tracked:
                 root = id(view_root(x))
                 if root not in self.input_numbers and roots.setdefault(root, id(x)) != id(x):
-                    raise _Unrepresentable
+                    what = "it stores an array, and stores or returns a view of it"
+                    raise _Unrepresentable(what, "Store a copy of one of them")
 
 
 def _with_leaves(x: Any, change: Callable[[Any], Any]) -> Any:
@@ -473,6 +534,26 @@ def _single_reference_count() -> int:
 _SINGLE_REFERENCE_COUNT = _single_reference_count()
 
 
+def _reference_count(items: Sequence[Any], at: int) -> int:
+    return sys.getrefcount(items[at])
+
+
+def _item_reference_count() -> int:
+    """The reference count seen of an item that only a list and a copy of that refer to."""
+    held = [types.SimpleNamespace()]
+    return _reference_count([*held], 0)
+
+
+_ITEM_REFERENCE_COUNT = _item_reference_count()
+
+
+def _is_only_in(items: Sequence[Any], at: int) -> bool:
+    """Whether only a container, of whose children `items` is a copy, refers to one of them: an
+    equal object that is made at each call does as well."""
+    is_only = _reference_count(items, at) <= _ITEM_REFERENCE_COUNT
+    return is_only and not weakref.getweakrefcount(items[at])
+
+
 def apply_state_writes(
     state_writes: Sequence[StateWrite],
     values: Sequence[Any],
@@ -512,13 +593,17 @@ class PostTraceState:
     signature_after: Signature
     leaves_after: Sequence[Any]
 
-    def is_unchanged(self, state_writes: Sequence[StateWrite]) -> bool:
-        """Whether the function has the same sources, with the same objects except where it has
-        written."""
+    def difference(self, state_writes: Sequence[StateWrite]) -> str:
+        """Which source is new, or has another object, except where the function has written; "" if
+        there is none."""
         if not state_writes and self.signature_after == self.signature:
-            return all(map(_is_same_object, self.signature.leaves, self.leaves, self.leaves_after))
+            leaves = zip(self.signature.leaves, self.leaves, self.leaves_after, strict=True)
+            same = [_is_same_object(*each) for each in leaves]
+            if all(same):
+                return ""
+            return _replaced_text(leaf_labels(self.signature)[same.index(False)])
         if self.signature_after.sources != self.signature.sources:
-            return False
+            return _other_sources_text(self.signature.sources, self.signature_after.sources)
         first = self.signature.first_source
         put = {u.target if isinstance(u.target, Source) else u.target[0] for u in state_writes}
         before = _at_sources(self.signature, self.leaves)
@@ -528,8 +613,8 @@ class PostTraceState:
             if source in put or number in put:
                 continue
             if old[:2] != new[:2] or not all(map(_is_same_object, old[1], old[2], new[2])):
-                return False
-        return True
+                return _replaced_text(source.label)
+        return ""
 
     @property
     def changed_numbers(self) -> tuple[frozenset[SourcePath], frozenset[SourcePath]]:
@@ -543,6 +628,22 @@ class PostTraceState:
             if isinstance(old := before.get(path), ConstantKey) and is_changed_number(old, x)
         )
         return moved, frozenset(numbers.keys() - before.keys())
+
+
+def _replaced_text(label: str) -> str:
+    return message(f"{label} is not the same after each call", _RETURN_IT, "")
+
+
+def _other_sources_text(before: Sequence[Source], now: Sequence[Source]) -> str:
+    known, found = set(before), set(now)
+    made = [source.label for source in now if source not in known]
+    dropped = [source.label for source in before if source not in found]
+    what = "it finds its state in another order"
+    if made:
+        what = f"it makes {made[0]}, which the next call finds"
+    elif dropped:
+        what = f"it drops {dropped[0]}"
+    return message(what, "Change the object that is there, or return the new one", "")
 
 
 def _is_same_object(leaf: Leaf, was: Any, now: Any) -> bool:

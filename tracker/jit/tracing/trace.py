@@ -30,6 +30,7 @@ from tracker.jit.discovery.impure_calls import ImpureCallMonitor, calls_unmonito
 from tracker.jit.discovery.lru_caches import WatchedCaches
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
 from tracker.jit.discovery.stdlib_objects import is_opaque
+from tracker.jit.discovery.write_only import lists_at
 from tracker.jit.guards.captured_leaves import unchanged_captures, with_captured_state
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
 from tracker.jit.guards.signature import (
@@ -92,7 +93,7 @@ class Trace:
     owners      the param that owns a captured array, if any
     outputs     the leaves of the result, then those of `state_writes`
     writes      leaf numbers of arrays written to; these and `no_alias` share memory with no other
-    is_stable   whether a call leaves its captured state as it was, apart from `state_writes`
+    unstable_reason  how a call changes its captured state besides the `state_writes`, if so
     conditions  further guards on the leaves
     promoted    where captured numbers are inputs
     is_certain  whether no other thread can have made the `state_writes`
@@ -110,7 +111,7 @@ class Trace:
     outputs: list[TraceOutput]
     structure: tree.Structure
     writes: list[int]
-    is_stable: bool = True
+    unstable_reason: str = ""
     no_alias: tuple[int, ...] = ()
     conditions: tuple[Condition, ...] = ()
     promoted: frozenset[SourcePath] = frozenset()
@@ -119,6 +120,11 @@ class Trace:
     reads_extents: bool = False
     changed_numbers: tuple[frozenset[SourcePath], frozenset[SourcePath]] = frozenset(), frozenset()
     trip_counts: Mapping[Function, int] = field(default_factory=dict)
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether a call leaves its captured state as it was, apart from `state_writes`."""
+        return not self.unstable_reason
 
     @property
     def output_orders(self) -> list[MemoryOrder]:
@@ -298,7 +304,9 @@ def trace_call(
         outputs=built.outputs,
         structure=structure,
         writes=writes,
-        is_stable=updates is not None and after.is_unchanged(updates.writes),
+        unstable_reason=run.unstable_reason
+        if updates is None
+        else after.difference(updates.writes),
         no_alias=no_alias,
         conditions=(*distinct, *inputs.flag_conditions(run.tracer.guards.flag_queries)),
         promoted=promoted,
@@ -356,7 +364,9 @@ class _TracingRun:
         self.tracer.original_arrays = self.inputs.originals()
         self.tracer.captures = frozenset(self.inputs.captured_values)
         self.caches, self.has_filled_caches = WatchedCaches(captured.lru_caches), False
+        self.before: StateSnapshot | None = None
         self.state_writes: ObservedWrites | None = None
+        self.unstable_reason = ""  # why there are none
         self.views: dict[int, ArgumentView] = {}
         self.container_paths: dict[int, SignaturePath] = {}
 
@@ -376,7 +386,7 @@ class _TracingRun:
         with enter_all(self.tracer, watch, PatchedGlobals()):
             try:
                 self.swap.install(self.captured_leaves, self.inputs.originals())
-                before = StateSnapshot(self.captured.sources)
+                before = self.before = StateSnapshot(self.captured.sources)
                 with enter_all(monitor, self.shims):
                     result = call_exchanged(f, self.positional, self.named)
                 watch.check()
@@ -418,9 +428,10 @@ class _TracingRun:
     ) -> None:
         """Find writes, views of arguments, and their values, while the tracer is active."""
         paths = self.container_paths
-        found = StateDiff(
+        diff = StateDiff(
             self.signature, self.inputs, self.captured, snapshot, self.containers, paths
-        ).find_writes(result)
+        )
+        found, self.unstable_reason = diff.find_writes(result), diff.refusal
         self.state_writes, self.swap.keeps_views = found, found is None
         results = [*outputs, *(found.leaves if found else ())]
         if with_views:
@@ -456,19 +467,27 @@ class _TracingRun:
     def _restore(self, f: Callable[..., Any]) -> None:
         """Put plain data at every source of `f`."""
         self.swap.restore()
-        self.swap.clean_new_sources([*self.sources_now(f), *_new_module_sources(self.modules)])
+        sources = self.sources_now(f, self._appended_items())
+        self.swap.clean_new_sources([*sources, *_new_module_sources(self.modules)])
         for x in self.static_objects:
             untrack_keys(x)
         self.inputs.close()
 
-    def sources_now(self, f: Callable[..., Any]) -> list[Source]:
-        """The sources of `f` now: those before the run, if it writes nothing and they have the same
-        objects; then its names need not be followed again."""
+    def _appended_items(self) -> list[Any]:
+        """What the run has appended to lists that the function does not read."""
+        known = self.before.containers if self.before is not None else {}
+        lists = [x for s in self.captured.sources if s.is_append_only for x in lists_at(s.read())]
+        return [item for x in lists if id(x) in known for item in x[len(known[id(x)][1][1]) :]]
+
+    def sources_now(self, f: Callable[..., Any], others: Sequence[Any] = ()) -> list[Source]:
+        """The sources of `f` now, and on other objects that it does not read: those before the run,
+        if it writes nothing and they have the same objects; then its names need not be followed
+        again."""
         may_differ = self.captured.names.may_write or len(sys.modules) > len(self.modules)
         if not may_differ and unchanged_captures(self.signature, self.argument_count) is not None:
             return self.captured.sources
         known = {source: source for source in self.captured.sources}  # with their flags
-        now = find_captured_state(f, self.static_objects).sources
+        now = find_captured_state(f, (*self.static_objects, *others)).sources
         return [known.get(source, source) for source in now]
 
     def _raise_if_untraceable(self, error: Exception) -> None:
