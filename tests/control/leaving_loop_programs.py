@@ -440,6 +440,17 @@ class WhileLoops:
         return total
 
     @program(None)
+    def may_bind_no_array(p):
+        x, s = p * 1.0, p[0] * 0.2
+        y = x
+        for _ in range(20):
+            if s > 0.6:
+                y = y * 0.95
+            s = s * 0.9
+        y[2] = 7.0
+        return x[2], y[0] * s
+
+    @program(None)
     def may_take_no_iteration(p):
         x = p * 1.0
         y = x

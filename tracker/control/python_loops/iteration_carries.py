@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -137,6 +137,11 @@ class IterationCarries:
         start = self.carried.starts[name]
         origin = self.carried.originals.get(name, before)
         return carry(start, end, wrap(start) if type(origin) is Tracked else origin)
+
+    def binds_arrays(self, keys: Iterable[Place | int]) -> list[bool]:
+        """Of those of these that are places of arrays: whether they have been bound."""
+        carries = [self.all[key] for key in keys if not isinstance(key, int)]
+        return [c.end is not c.start for c in carries if type(c.start.aval) is np.ndarray]
 
     def add(self, others: IterationCarries) -> None:
         """Carry what other iterations have given other values, too."""

@@ -34,7 +34,7 @@ from tracker.tape.record import apply, data_of, value_of, wrap
 from tracker.tape.tracing.loop_index import Affine, SymbolicIteration
 from tracker.tape.tracing.tracer import Tracer, current_tracer
 from tracker.tape.tracked import Tracked
-from tracker.tape.value import Value
+from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 UNBOUNDED = Affine(1 << 30)  # the trip count of a loop that ends when a condition holds
 _ATTEMPTS = 3  # symbolic iterations; what is carried may have settled on a type by then
@@ -247,9 +247,12 @@ class LoopRoller:
         counts = self._counts_of_paths(runs)
         if counts.terms:
             return None  # there may be no last iteration
-        for run in runs:
+        bound = [run.carries.binds_arrays(first.carries.all) for run in runs]
+        may_stay = [not all(each) for each in zip(*bound, strict=True)]
+        for run, binds in zip(runs, bound, strict=True):
             run.symbolic.variable.last = counts.minus(Affine(1))
-            run.iteration.carries = [run.carries.all[key] for key in first.carries.all]
+            flags = [_flag(b) for b, stays in zip(binds, may_stay, strict=True) if stays]
+            run.iteration.carries = [run.carries.all[key] for key in first.carries.all] + flags
         bodies = [IterationBody(run.iteration, counts) for run in runs]
         # A trace for each way through the loop would take longer.
         least = 1 if self.tracer.has_other_paths else self._least_count(bodies[0])
@@ -270,7 +273,10 @@ class LoopRoller:
             return None
         self._guard_paths(first, loop.count, counts, until_new)
         results, _ = bodies[0].after(loop.record())
-        found = dict(zip(first.carries.all, results, strict=True))
+        found = dict(zip(first.carries.all, results, strict=False))
+        for flag in results[len(found) :]:
+            self.tracer.add_guard(value_of(flag), "bool")
+            self.conditions.add(value_of(flag))
         first.carries.assign(found, first.places, frame)
         if first.test is None:
             is_left = count == counts.high or any(run.may_leave for run in runs)
@@ -347,6 +353,12 @@ class LoopRoller:
                 equations *= outer.counts.high
         least = _MIN_EQUATIONS_OF_LARGE if large else _MIN_EQUATIONS
         return -(-least // max(equations, 1))
+
+
+def _flag(is_bound: bool) -> Carry:
+    """Whether some iteration has bound a name: if none has, it has the very array that it had."""
+    start = Value(False, CLOSED, (), NO_PARAMS)
+    return Carry(start, True if is_bound else start, False)
 
 
 def _path(run: _SymbolicRun) -> Any:
