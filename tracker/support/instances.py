@@ -29,6 +29,11 @@ def cell_contents(cell: types.CellType, empty: Any = None) -> Any:
         return empty
 
 
+def class_attribute(cls: type, name: str, default: Any = None) -> Any:
+    """The raw attribute of a class or its bases, without binding; `default` if there is none."""
+    return next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), default)
+
+
 def is_namespace_class(cls: type) -> bool:
     """Whether a class of Python's takes attributes of any name as keyword arguments."""
     return (cls.__module__, cls.__name__) in _NAMESPACES

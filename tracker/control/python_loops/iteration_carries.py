@@ -176,10 +176,6 @@ class IterationCarries:
         if len(set(arrays)) < len(arrays):
             raise NotRollable("two names have one array")
 
-    def bound(self) -> list[Carry]:
-        """What is carried in places."""
-        return [each for key, each in self.all.items() if not isinstance(key, int)]
-
     def source(self, place: Place) -> Place | None:
         """The place whose array is in another one after the iteration; None if it is a new one."""
         if self.names.get(place) is self.carried.names[place]:
@@ -204,8 +200,8 @@ def iterations_until_new(paths: Sequence[IterationCarries]) -> int:
         if after == left:
             raise NotRollable("an array from before the loop may stay")
         left, count = after, count + 1
-    binds = any(type(c.end) is Value and np.ndim(c.end.aval) for c in paths[0].bound())
-    return max(count, binds)
+    ends = [c.end for key, c in paths[0].all.items() if not isinstance(key, int)]
+    return max(count, any(type(end) is Value and np.ndim(end.aval) for end in ends))
 
 
 def carry(start: Value | None, end: Any, origin: Any) -> Carry:

@@ -28,12 +28,13 @@ import numpy as np
 
 from tracker import tree
 from tracker.control.python_loops.loop_code import CodeNames, LoopCode, function_code
-from tracker.control.python_loops.places import MISSING, class_attribute, own_attribute
+from tracker.control.python_loops.places import MISSING, own_attribute
 from tracker.ir.op import NUMPY, UFUNCS
 from tracker.jit.tracing import BUILTIN_SHIMS
 from tracker.rebinding import original_of
 from tracker.support.instances import (
     cell_contents,
+    class_attribute,
     instance_dict,
     is_library_class,
     is_user_class,
@@ -86,18 +87,8 @@ _NAMED_METHODS = frozenset(
     f"__{name}__"
     for name in (
         *("init", "new", "post_init", "init_subclass", "class_getitem", "replace", "copy"),
-        *(
-            "deepcopy",
-            "getstate",
-            "setstate",
-            "reduce",
-            "getnewargs",
-            "repr",
-            "str",
-            "format",
-            "hash",
-            "dir",
-        ),
+        *("deepcopy", "getstate", "setstate", "reduce", "getnewargs", "repr", "str"),
+        *("format", "hash", "dir"),
     )
 )
 _OF_OBJECT = (object.__init__, object.__new__)
@@ -224,7 +215,7 @@ class _Finder:
         return self.understood
 
     def _add_setter(self, cls: type, name: str, x: Any = MISSING) -> None:
-        raw = class_attribute(cls, name)
+        raw = class_attribute(cls, name, MISSING)
         if type(raw) is property:
             self.understood &= self._add_method(raw.fset, x)
         elif type(raw) not in _FIELDS:
@@ -320,7 +311,7 @@ class _Finder:
     def _attribute(self, x: Any, name: str) -> Any:
         """An attribute of an object of a user class; adds the code that reading it runs, or that a
         method has."""
-        raw = class_attribute(type(x), name)
+        raw = class_attribute(type(x), name, MISSING)
         if type(raw) is types.MemberDescriptorType:
             return getattr(x, name, MISSING)
         if type(raw) is property:
@@ -367,8 +358,8 @@ class _Finder:
             init, new = class_attribute(cls, "__init__"), class_attribute(cls, "__new__")
             makes = [f for f in (init, new) if not (f in _OF_OBJECT or _is_generated(cls, f))]
             if _is_generated(cls, init):
-                makes += [f for f in (class_attribute(cls, "__post_init__"),) if f is not MISSING]
-                makes += _default_factories(cls)
+                check = class_attribute(cls, "__post_init__")
+                makes += [*_default_factories(cls), *([] if check is None else [check])]
         else:
             return False
         for f in makes:
@@ -381,7 +372,7 @@ class _Finder:
 
     def _add_class_attribute(self, cls: type, name: str) -> None:
         """Add the code of a method or property of objects that are made."""
-        raw = class_attribute(cls, name)
+        raw = class_attribute(cls, name, MISSING)
         if type(raw) in (staticmethod, property):
             raw = raw.__func__ if type(raw) is staticmethod else raw.fget
         if raw is not MISSING and type(raw) not in _FIELDS:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from tracker import tree
 from tracker.support.cpython import frame_locals, set_frame_locals
-from tracker.support.instances import instance_dict
+from tracker.support.instances import class_attribute, instance_dict
 from tracker.tree import Structure
 
 Place: TypeAlias = str | tuple[Any, ...]  # a name; an object's id and attribute; a part of either
@@ -74,11 +74,6 @@ def own_attribute(x: Any, name: str) -> Any:
     if type(class_attribute(type(x), name)) is types.MemberDescriptorType:
         return getattr(x, name, MISSING)
     return instance_dict(x).get(name, MISSING)
-
-
-def class_attribute(cls: type, name: str) -> Any:
-    """What a class or its bases have under a name; `MISSING` if they have nothing."""
-    return next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), MISSING)
 
 
 def _is_no_tuple(x: Any) -> bool:

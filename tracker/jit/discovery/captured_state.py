@@ -90,12 +90,16 @@ from tracker.jit.guards.source import (
     Source,
     TokenSource,
     TypeSource,
-    class_attribute,
     has_instance_dict,
     is_data_descriptor,
     source_children,
 )
-from tracker.support.instances import cell_contents, instance_dict, is_namespace_class
+from tracker.support.instances import (
+    cell_contents,
+    class_attribute,
+    instance_dict,
+    is_namespace_class,
+)
 from tracker.support.pickling import MadeFunction
 from tracker.support.structs import replace
 

@@ -18,8 +18,7 @@ from typing import Any
 from tracker import tree
 from tracker.errors import UnsupportedError
 from tracker.jit.discovery.captured_state import CapturedState, find_captured_state
-from tracker.jit.guards.source import class_attribute
-from tracker.support.instances import cell_contents
+from tracker.support.instances import cell_contents, class_attribute
 from tracker.tape.tracing.placeholders import resolve_placeholder
 from tracker.tape.tracing.tracer import current_tracer
 

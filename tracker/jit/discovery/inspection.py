@@ -16,11 +16,10 @@ from tracker import tree
 from tracker.jit.discovery.user_code import INTERNAL_PACKAGES
 from tracker.jit.guards.source import (
     MISSING,
-    class_attribute,
     has_instance_dict,
     instance_attributes,
 )
-from tracker.support.instances import cell_contents, is_namespace_class
+from tracker.support.instances import cell_contents, class_attribute, is_namespace_class
 
 
 def package_of(function: Any) -> str:

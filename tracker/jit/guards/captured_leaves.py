@@ -49,13 +49,12 @@ from tracker.jit.guards.source import (
     SourcePath,
     TypeSource,
     child_path,
-    class_attribute,
     is_data_descriptor,
     is_frozen_dataclass,
     is_plain_dataclass,
     source_children,
 )
-from tracker.support.instances import instance_dict
+from tracker.support.instances import class_attribute, instance_dict
 from tracker.tree import Structure
 
 MAX_CONSTANTS = 64  # a list of more plain values is compared as one constant

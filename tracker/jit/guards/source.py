@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from tracker import tree
 from tracker.jit.guards.constants import ConstantKey
-from tracker.support.instances import cell_contents, instance_dict
+from tracker.support.instances import cell_contents, class_attribute, instance_dict
 from tracker.support.structs import field, record
 
 MISSING: Any = object()
@@ -280,12 +280,6 @@ def builtin_attribute_method(x: Any, name: str) -> Callable[..., Any]:
 def _defining_class(cls: type, name: str) -> type | None:
     """The first class in the MRO that defines an attribute; None if none does."""
     return next((c for c in cls.__mro__ if name in vars(c)), None)
-
-
-def class_attribute(cls: type, name: str) -> Any:
-    """The raw attribute of a class or its bases, without binding; None if there is none."""
-    defining_class = _defining_class(cls, name)
-    return None if defining_class is None else vars(defining_class)[name]
 
 
 def is_data_descriptor(raw: Any) -> bool:

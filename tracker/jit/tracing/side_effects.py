@@ -63,7 +63,6 @@ from tracker.jit.guards.source import (
     SourcePath,
     builtin_attribute_method,
     child_path,
-    class_attribute,
     has_instance_dict,
     is_frozen_dataclass,
     is_plain_dataclass,
@@ -74,7 +73,7 @@ from tracker.jit.tracing.placeholder_swap import ArgumentContainers, same_conten
 from tracker.ops.shape.create import buffer
 from tracker.random.draw_ops import RollbackLog
 from tracker.support.array_copies import copy_with_layout, same_bytes
-from tracker.support.instances import instance_dict, is_user_class
+from tracker.support.instances import class_attribute, instance_dict, is_user_class
 from tracker.support.structs import record
 from tracker.tape.tracked import Tracked, view_root
 from tracker.tree import Structure
