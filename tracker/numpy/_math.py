@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from tracker import tree
 from tracker.ops.shape.create import item
 from tracker.support.pickling import at_home
-from tracker.tape.record import apply, data_of, holds_tracked
-from tracker.tape.tracing.tracer import current_tracer
+from tracker.tape.record import apply, data_of, holds_tracked, value_of
+from tracker.tape.tracing.tracer import current_tracer, record_call_failure
 from tracker.tape.tracing.value_guards import speculate_bool
 from tracker.tape.tracked import Tracked
 
@@ -69,7 +70,12 @@ def like_python(
         args = tuple(x if isinstance(x, (*_NUMBERS, Tracked)) else _listed(x) for x in args)
         if not holds_tracked(args) and not any(map(holds_tracked, kwargs.values())):
             return own(*args, **kwargs)
-        own(*map(_plain, args), **{key: _plain(x) for key, x in kwargs.items()})  # may raise
+        try:
+            own(*map(_plain, args), **{key: _plain(x) for key, x in kwargs.items()})
+        except (ValueError, ArithmeticError) as error:
+            numbers = tree.leaves((args, kwargs))
+            record_call_failure(error, [value_of(x) for x in numbers if isinstance(x, Tracked)])
+            raise
         y = ours(*map(convert, args), **{key: convert(x) for key, x in kwargs.items()})
         if not is_total:
             _guard_domain(y, args)
@@ -111,7 +117,7 @@ def _guard_domain(y: Any, args: Any) -> None:
     tracer = current_tracer()
     if tracer is None or tracer.is_body_trace or speculate_bool(np.isfinite(y), True):
         return
-    for x in args:
+    for x in tree.leaves(args):
         if isinstance(x, Tracked) and not bool(np.isnan(x)):
             bool(np.isinf(x))
 

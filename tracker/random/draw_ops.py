@@ -20,14 +20,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tracker import tree
-from tracker.errors import UnsupportedError
+from tracker.errors import EVALUATION_ERRORS, UnsupportedError
 from tracker.ir.lowering import Host
-from tracker.ir.op import Joint
+from tracker.ir.op import Joint, Op, has_effect
 from tracker.ir.types import type_of
 from tracker.ops.declare.declare import declare
 from tracker.ops.declare.rule_helpers import match_tangent, project
 from tracker.tape.record import alias_to_primal, aval_of, data_of, record_result, value_of
-from tracker.tape.tracing.tracer import UnsupportedInBody, current_tracer
+from tracker.tape.tracing.tracer import UnsupportedInBody, current_tracer, record_call_failure
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value, is_constant
 
@@ -406,6 +406,13 @@ draw = declare(
     vjp=Joint(_vjp),
     lower=Host("NumPy's generators draw, in the function's order", effect=True, prepare=_prepare),
 )
+
+
+def has_lasting_effect(op: Op) -> bool:
+    """Whether an op has an effect that cannot be rolled back, as draws can."""
+    return op is not draw and has_effect(op)
+
+
 _CONSTANT_ARGUMENTS = (
     "size",
     "axis",
@@ -447,7 +454,12 @@ def record_draw(source: Any, method: str, arguments: dict[str, Any]) -> Any:
     if monitor is not None:
         monitor.check_source(source)
     before_draw(source)
-    data = _evaluate(*map(data_of, operands.values()), **params, type=None)
+    try:
+        data = _evaluate(*map(data_of, operands.values()), **params, type=None)
+    except EVALUATION_ERRORS as error:
+        numbers = operands.values()
+        record_call_failure(error, [value_of(x) if isinstance(x, Tracked) else x for x in numbers])
+        raise
     if not tree.is_numeric(data):
         raise UnsupportedError(f"{method} drew a {type(data).__name__}", "Draw numbers")
     if monitor is not None:

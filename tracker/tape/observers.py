@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from tracker.errors import EVALUATION_ERRORS
 from tracker.ir.graph import Function
 from tracker.tape.value import Value
 
@@ -93,6 +94,10 @@ class ObserversSuspended:
 class CallbackMismatch(Exception):
     """A callback returned something of another type than while it was traced, or raised: the trace
     does not hold, as if a guard had failed, and the next one is told."""
+
+
+# Of a call back into Python: the plain function tells what happens then, which may catch the error.
+CALL_FAILURES = (CallbackMismatch, *EVALUATION_ERRORS)
 
 
 class RunningDerivative:

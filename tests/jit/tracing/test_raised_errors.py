@@ -1,8 +1,14 @@
 """Errors that a jitted function raises are the plain function's: class, text, what they hold, and
 what had been written by then."""
 
+import cmath
+import math
+
 import numpy as np
 import pytest
+from scipy.linalg import solve_sylvester
+from scipy.sparse import csc_array
+from scipy.sparse.linalg import splu
 from side_by_side import each, program
 from tables import functions_of
 
@@ -142,6 +148,60 @@ def test_unused_values_raise(name, derive):
     with pytest.raises(type(want.value)) as got:
         fast(X, bad)
     assert str(got.value) == str(want.value)
+
+
+def _draws(r, x):
+    return sum(r.normal(0.0, x - 0.1 * k) for k in range(9))
+
+
+CAUGHT = {
+    "square root": (lambda x, r: math.sqrt(x), 4.0, -1.0),
+    "pole": (lambda x, r: math.log(x) + math.lgamma(x), 2.0, 0.0),
+    "overflow": (lambda x, r: math.exp(x), 1.0, 1000.0),
+    "remainder": (lambda x, r: math.fmod(1.0, x), 0.3, 0.0),
+    "items": (lambda x, r: math.fsum([x, -x]), 1.0, np.inf),
+    "infinite items": (lambda x, r: 1.0 / math.fsum([x, 1.0, -np.inf]), 1.0, np.inf),
+    "complex logarithm": (lambda x, r: cmath.log(x).real, 2.0, 0.0),
+    "of a derivative": (lambda x, r: gradient(lambda z: z * math.sqrt(z), x)[0], 4.0, -1.0),
+    "draw": (lambda x, r: r.normal(0.0, x), 1.0, -1.0),
+    "second draw": (lambda x, r: r.normal() + r.normal(0.0, x), 1.0, -1.0),
+    "draws in a loop": (lambda x, r: _draws(r, x), 1.0, 0.35),
+    "choice": (lambda x, r: x * r.choice(2, p=[x, 0.5]), 0.5, 0.9),
+    "many numbers drawn": (lambda x, r: np.sum(r.normal(0.0, x, 9_000)), 1.0, -1.0),
+    "singular factor": (lambda x, r: splu(csc_array(np.eye(2) * x)).solve(X[:2])[1], 2.0, 0.0),
+    "not finite": (
+        lambda x, r: solve_sylvester(np.eye(2) * x, np.eye(2), np.eye(2))[0, 0],
+        2.0,
+        np.nan,
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*cannot be traced", "ignore:invalid value", "ignore:divide by")
+@pytest.mark.parametrize("name", CAUGHT)
+@pytest.mark.parametrize("derive", [False, True], ids=["result", "gradient"])
+def test_an_error_because_of_a_value_is_caught(name, derive):
+    """Whether it comes while the function is traced, or in a later call. What was drawn and
+    written before is drawn and written once."""
+    step, good, bad = CAUGHT[name]
+
+    def f(x, r, log):
+        log += 1
+        y = r.random()
+        try:
+            return step(x, r) + y
+        except (ArithmeticError, ValueError, RuntimeError):
+            return 3.0 * np.clip(np.nan_to_num(x), -1.0, 1.0) + 2.0 * y
+
+    plain = (lambda *args: gradient(f, *args)[0]) if derive else f
+    for order in ([bad, good, bad, good], [good, good, bad, good, bad]):
+        fast, results, ends = jit(plain), [], []
+        for g in (plain, fast):
+            r, log = np.random.default_rng(0), np.zeros(1)
+            results.append([g(x, r, log) for x in order])
+            ends.append((r.random(), *log))
+        np.testing.assert_allclose(results[1], results[0], 1e-12)
+        assert ends[1] == ends[0]
 
 
 @pytest.mark.filterwarnings("ignore:.*cannot be traced")

@@ -208,7 +208,8 @@ class DriverWriter(UnrolledCode):
         scratch = ScratchCode(size, varies, self.needs, self.symbols)
         free = scratch.epilogue if owns else lambda _: []  # a body has its caller's scratch
         outputs = {at.output for at in addresses.values() if at.output is not None}
-        journal = JournalCode(self.lines, self.first_effect if owns else None)
+        first_effect = self.first_effect if owns else None
+        journal = JournalCode(self.lines, first_effect, self.first_undone)
         self.spills += journal.allocation
         output_pointers = map(self._output_pointer, sorted(outputs))
         head = [f"define internal i64 {header} {{", *self.spills, *output_pointers]

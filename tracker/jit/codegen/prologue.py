@@ -74,11 +74,14 @@ class ScratchCode:
 
 
 class JournalCode:
-    """The lines for a function whose first effect is before line `first_effect` (None: it has no
-    effects). Draws of bodies are in the log, too."""
+    """The lines for a function whose first effect is after line `first_effect` (None: it has no
+    effects) and is undone by a failure from line `first_undone` on. Draws of bodies are in the log,
+    too."""
 
-    def __init__(self, lines: list[str], first_effect: int | None) -> None:
-        fails = any("label %fail" in line for line in lines[first_effect:])
+    def __init__(
+        self, lines: list[str], first_effect: int | None, first_undone: int | None
+    ) -> None:
+        fails = any("label %fail" in line for line in lines[first_undone:])
         self.is_needed = first_effect is not None and fails
         if first_effect is not None and fails:
             lines[first_effect:first_effect] = [

@@ -58,6 +58,7 @@ class Registers:
         self.has_guards = False
         self.can_raise = False  # whether a call may set an exception
         self.first_effect: int | None = None  # the line before the first step with an effect
+        self.first_undone: int | None = None  # the line from which a failure undoes that effect
         self.pending_condition: ScalarValue | None = None  # required, and not checked yet
 
     def location(self, var: Var) -> Location:
@@ -216,7 +217,12 @@ class Registers:
     def begin_effects(self) -> None:
         """An effect comes next."""
         if self.first_effect is None:
-            self.first_effect = len(self.lines)
+            self.first_effect = self.first_undone = len(self.lines)
+
+    def end_draw(self, begun: int) -> None:
+        """The draw from line `begun` on is over; one that failed has drawn nothing."""
+        if self.first_effect == begun:
+            self.first_undone = len(self.lines)
 
     def check_status(self, status: str, can_fail: bool) -> None:
         """Continue if a call returned 0; fail if it returned 1 (possible only if `can_fail`); else

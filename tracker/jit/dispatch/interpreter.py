@@ -20,14 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import EVALUATION_ERRORS
 from tracker.ir.graph import Eqn, Function, nested_functions
 from tracker.ir.lowering import Branch, Loop, Pick, While
-from tracker.ir.op import has_effect
 from tracker.jit.tracing.trace import GuardFailed, Trace
 from tracker.ops.shape.memory_order import in_memory_order
-from tracker.random.draw_ops import RollbackLog, draw
-from tracker.tape.observers import CallbackMismatch, Stepper, thread_state
+from tracker.random.draw_ops import RollbackLog, has_lasting_effect
+from tracker.tape.observers import CALL_FAILURES, Stepper, thread_state
 from tracker.tape.plain_replay import plain_replay
 from tracker.tape.record import ReplayDiverged, replay
 
@@ -73,7 +71,7 @@ def interpret(trace: Trace) -> Callable[[Sequence[Any]], Sequence[Any]]:
         except TakesTooLong:
             log.roll_back()
             raise
-        except (ReplayDiverged, CallbackMismatch, *EVALUATION_ERRORS) as error:
+        except (ReplayDiverged, *CALL_FAILURES) as error:
             log.roll_back()
             raise GuardFailed from error
         finally:
@@ -105,9 +103,9 @@ class _LimitedSteps:
 
 
 def _has_lasting_effects(function: Function) -> bool:
-    """Whether an equation does more than give its result, other than draw random numbers."""
+    """Whether an equation has an effect that cannot be rolled back."""
     nested = any(map(_has_lasting_effects, function.functions.values()))
-    return nested or any(op is not draw and has_effect(op) for op in function.ops)
+    return nested or any(map(has_lasting_effect, function.ops))
 
 
 def _budget_ns(trace: Trace) -> int:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tracker.errors import RuleError
 from tracker.ir.graph import Eqn
 from tracker.ir.lowering import Host
 from tracker.ir.op import has_effect
@@ -43,9 +44,9 @@ from tracker.jit.runtime.cpython_layout import (
     TYPE_NUMBER,
 )
 from tracker.jit.schedule.steps import result_buffer
-from tracker.random.draw_ops import RollbackLog
+from tracker.random.draw_ops import RollbackLog, draw
 from tracker.support.structs import record
-from tracker.tape.observers import CallbackMismatch
+from tracker.tape.observers import CALL_FAILURES
 
 if TYPE_CHECKING:
     from tracker.jit.schedule.plan import Planner
@@ -90,6 +91,7 @@ class Callback:
         """Call it."""
         eqn, effect = self.eqn, has_effect(self.eqn.op)
         driver.settle()
+        begun = len(driver.lines)
         if effect:
             driver.begin_effects()
         number = len(driver.needs.callbacks)
@@ -103,7 +105,15 @@ class Callback:
             driver.lines.append(f"  store ptr {driver.readable(operand)}, ptr {cell}")
         target = driver.pointer(result_buffer(driver, eqn))
         status = driver.e.write(f"call i64 @{CALL}(ptr {table}, ptr {operands}, ptr {target})")
-        driver.check_status(status, can_fail=not effect)
+        driver.check_status(status, can_fail=_can_fail(eqn))
+        if eqn.op is draw:
+            driver.end_draw(begun)
+
+
+def _can_fail(eqn: Eqn) -> bool:
+    """Whether the call may raise, or give a result of another type, in which case the call of the
+    program is undone. (A draw with constant parameters does not.)"""
+    return bool(eqn.operands) if eqn.op is draw else not has_effect(eqn.op)
 
 
 def plan_callback(planner: Planner, eqn: Eqn) -> None:
@@ -144,11 +154,11 @@ def call_table(eqn: Eqn) -> tuple[bytes, list[Any]]:
     for the result and each operand: its kind, dtype, rank, offset of its extents in the table,
     bytes.
     """
-    call = host_function(eqn)
-    call = call if has_effect(eqn.op) else _none_if_rejected(call)
+    call, can_fail = host_function(eqn), _can_fail(eqn)
+    call = _none_if_it_fails(call) if can_fail else call
     types = [eqn.out.type, *(o.type for o in eqn.operands)]
     at = 8 * (_HEADER_WORDS + _RECORD_WORDS * len(types))
-    words, extents = [id(call), len(types) - 1, int(has_effect(eqn.op))], list[int]()
+    words, extents = [id(call), len(types) - 1, int(not can_fail)], list[int]()
     things: list[Any] = [call]
     for type in types:
         dtype = np.dtype(type.dtype.type)
@@ -166,13 +176,15 @@ def host_function(eqn: Eqn) -> Callable[..., Any]:
     return functools.partial(eqn.op.evaluate, **eqn.params)
 
 
-def _none_if_rejected(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that gives None, which has no dtype, where `call` raises `CallbackMismatch`."""
+def _none_if_it_fails(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that gives None, which has no dtype, where `call` raises."""
 
     def answer(*operands: Any) -> Any:
         try:
             return call(*operands)
-        except CallbackMismatch:
+        except RuleError:  # which the plain function would not raise
+            raise
+        except CALL_FAILURES:
             return None
 
     return answer

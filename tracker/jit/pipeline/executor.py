@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tracker.errors import RuleError
 from tracker.ir.graph import Const, Function, Guard, Var
 from tracker.jit.abi import native_callable
 from tracker.jit.guards import signature
@@ -32,8 +33,8 @@ from tracker.jit.schedule.cost import operation_count
 from tracker.jit.schedule.plan_data import FrameSlots
 from tracker.jit.tracing.trace import GuardFailed
 from tracker.ops.shape.memory_order import MemoryOrder, in_memory_order
-from tracker.random.draw_ops import RollbackLog
-from tracker.tape.observers import CallbackMismatch
+from tracker.random.draw_ops import RollbackLog, has_lasting_effect
+from tracker.tape.observers import CALL_FAILURES
 from tracker.tape.record import GUARD_CONVERSIONS
 from tracker.tree import LEAF, Structure
 
@@ -114,7 +115,11 @@ def _host_step(stage: HostCall) -> Callable[[dict[Var, Any]], None]:
         xs = [o.value if isinstance(o, Const) else table[o] for o in eqn.operands]
         try:
             table[eqn.out] = function(*xs)
-        except CallbackMismatch as error:
+        except RuleError:
+            raise
+        except CALL_FAILURES as error:
+            if has_lasting_effect(eqn.op):
+                raise
             raise GuardFailed from error
 
     return step

@@ -99,6 +99,9 @@ class Driver(Protocol):
     def begin_effects(self) -> None:
         """The next line has an effect."""
 
+    def end_draw(self, begun: int) -> None:
+        """The draw from line `begun` on is over; one that failed has drawn nothing."""
+
     def check_status(self, status: str, can_fail: bool) -> None:
         """Continue if a call returned 0; fail if it returned 1; else it has set an exception."""
 

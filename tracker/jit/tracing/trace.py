@@ -404,6 +404,7 @@ class _TracingRun:
                 if on_error is not None:
                     known = self.swap.plain_values
                     on_error(error, self.inputs.effects(self.containers, known))
+                self.tracer.errors.clear()  # `error` among them, whose frames hold the tracer
                 raise
             finally:
                 run_idempotent(lambda: self._restore(f))

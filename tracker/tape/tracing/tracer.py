@@ -48,6 +48,7 @@ from tracker.tape.value import (
 from tracker.user_frames import is_own, user_frame, user_line
 
 _ndarray = np.ndarray
+_ERRORS_OF_VALUES = (ArithmeticError, ValueError, LookupError, RuntimeError)
 
 _MIN_BYTE_LIMIT = 1 << 24  # bytes that a trace may compute before it looks for dead arrays
 _BYTES_PER_EQUATION = (
@@ -494,18 +495,26 @@ def record_op_failure(
 ) -> None:
     """An op has raised: record the error, unless operands of these types always make it raise, or
     these operands, which are constants."""
-    caused = isinstance(error, (ArithmeticError, ValueError, LookupError))
-    if caused and not isinstance(error, TrackerError) and current_tracer() is not None:
-        if not any(
-            type(o) is _ndarray or (type(o) is Value and not is_constant_in_traces(o))
-            for o in operands
-        ):
-            return
+    if current_tracer() is not None and _may_depend_on_values(error, operands):
         try:
             op.infer(*map(type_of, data), **params)
         except EVALUATION_ERRORS:
             return
         record_error(error)
+
+
+def record_call_failure(error: Exception, operands: Sequence[Any]) -> None:
+    """A function that is no op has raised for these operands, of types that it takes."""
+    if current_tracer() is not None and _may_depend_on_values(error, operands):
+        record_error(error)
+
+
+def _may_depend_on_values(error: Exception, operands: Sequence[Any]) -> bool:
+    """Whether other operands than these, of the same types, may not raise an error."""
+    caused = isinstance(error, _ERRORS_OF_VALUES) and not isinstance(error, TrackerError)
+    return caused and any(
+        type(o) is _ndarray or (type(o) is Value and not is_constant_in_traces(o)) for o in operands
+    )
 
 
 def dismiss_error(error: Exception) -> None:
