@@ -169,8 +169,10 @@ def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     if isinstance(x, list):
         return (), tuple(x)
     if dataclasses.is_dataclass(cls):
-        names = tuple(f.name for f in dataclasses.fields(x) if hasattr(x, f.name))
-        return names, tuple(getattr(x, name) for name in names)
+        names = [f.name for f in dataclasses.fields(x) if hasattr(x, f.name)]
+        if not instances.instance_dict(x).keys() <= set(names):  # `__post_init__` has set more
+            names += [name for name in instances.attributes(x) if name not in names]
+        return tuple(names), tuple(getattr(x, name) for name in names)
     if is_method(x):
         return (x.__name__,), (x.__self__,)
     return None

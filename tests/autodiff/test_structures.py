@@ -147,6 +147,34 @@ def test_functions_inside_a_class():
     assert type(model.w) is np.ndarray
 
 
+def test_attributes_that_are_no_fields():
+    """Each has its own gradient, as a field has; what a property has cached is computed anew."""
+
+    @dataclass
+    class Oscillator:
+        mass: float
+        stiffness: float
+
+        def __post_init__(self):
+            self.frequency = (self.stiffness / self.mass) ** 0.5
+
+        @functools.cached_property
+        def energy(self):
+            return self.stiffness**2 / 2
+
+    def loss(s):
+        return s.mass * s.frequency**2 + s.energy
+
+    for f in (loss, jit(loss)):
+        for mass in (1.0, 4.0, 16.0):
+            given = Oscillator(mass, 16.0)
+            given.energy  # noqa: B018
+            (found,) = gradient(f, given)
+            assert (found.mass, found.stiffness) == (16.0 / mass, 16.0)
+            assert found.frequency == 2.0 * mass * given.frequency
+            assert "energy" not in vars(found)
+
+
 def test_a_descent_step():
     model = {"w": V, "b": [1.0, (2.0,)], "f": None, "e": ()}
     (g,) = gradient(lambda m: np.sum(m["w"]) * m["b"][0] + m["b"][1][0], model)

@@ -36,6 +36,24 @@ class Fixed:
     n: int
 
 
+@dataclasses.dataclass
+class Oscillator:
+    mass: float
+    stiffness: float
+
+    def __post_init__(self):
+        self.frequency = (self.stiffness / self.mass) ** 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Gaussian:
+    mean: np.ndarray
+    scale: dataclasses.InitVar[float]
+
+    def __post_init__(self, scale):
+        object.__setattr__(self, "scale", scale**2)
+
+
 class Point(typing.NamedTuple):
     x: float
     y: float = 2.0
@@ -126,6 +144,20 @@ class Arguments:
     @program((Fixed(V, 2),), (Fixed(V, 3),))
     def frozen_dataclass(s):
         return np.sum(s.w**s.n)
+
+    @program((Oscillator(2.0, 3.0), V), (Oscillator(4.0, 1.0), V * 2))
+    def attribute_of_post_init(s, t):
+        return np.sum(np.cos(s.frequency * t)) * s.mass
+
+    @program((Oscillator(2.0, 3.0),), (Oscillator(4.0, 1.0),))
+    def dataclasses_out(s):
+        heavier = dataclasses.replace(s, mass=s.mass * 2)
+        s.frequency = s.frequency + 1.0
+        return heavier, Oscillator(s.frequency, s.mass), s
+
+    @program((Gaussian(V, 0.5), 2.0), (Gaussian(V, 1.5), 3.0))
+    def frozen_dataclass_out(s, k):
+        return Gaussian(s.mean * s.scale, k), s
 
     @program((Point(0.5),), (Point(1.5, 3.0),))
     def named_tuple(p):
