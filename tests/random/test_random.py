@@ -51,6 +51,13 @@ class Numbers:
             total = total + (rng.normal() * x[1] if rng.random() < 0.5 else x[2])
         return total
 
+    def picks(x, rng):
+        """A guard on nothing but a draw."""
+        kind = ("sum", "product", "first")[rng.integers(3)]
+        if rng.integers(2):
+            x = x * 2.0
+        return {"sum": x.sum(), "product": x.prod(), "first": x[0]}[kind]
+
     def orders(x, rng):
         i = rng.permutation(3)
         return x[i][0] * x[2] + numpy.sum(rng.permutation(x) * x) + rng.choice(x) * 3.0

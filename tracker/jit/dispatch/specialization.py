@@ -323,7 +323,7 @@ def _compared_constants(atom: Any, made: dict[Any, Eqn], held: dict[Any, Any]) -
     """The number that a condition compares with, or the array's bytes: 4 for `equal c 4`, or for
     `all` of that."""
     eqn = made.get(atom)
-    while eqn is not None:
+    while eqn is not None and eqn.operands:
         constants = [str(x.value) for x in eqn.operands if isinstance(x, Const)]
         if constants:
             return ", ".join(constants), b""
