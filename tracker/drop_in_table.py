@@ -105,14 +105,14 @@ def _vectorized(x: Any) -> Any:
     """The same for a function that `np.vectorize` has made, often as its decorator."""
     cls: Any = drop_in(np.vectorize, "numpy")
     found = cls.__new__(cls)
-    vars(found).update(vars(x))
+    found.__dict__ = vars(x)  # one for both, so that assignments to attributes are seen
     return found
 
 
 def _polynomial(x: Any) -> Any:
-    """The same for a polynomial, which shares its coefficients."""
-    found = object.__new__(drop_in(type(x), "numpy"))
-    vars(found).update(vars(x))
+    """The same for a polynomial, which shares its attributes."""
+    found: Any = object.__new__(drop_in(type(x), "numpy"))
+    found.__dict__ = vars(x)
     return found
 
 

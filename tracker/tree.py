@@ -162,6 +162,8 @@ def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
         kids, aux = _REGISTERED[cls][0](x)
         return (aux,), tuple(kids)
     if cls is dict or isinstance(x, dict):
+        if hasattr(cls, "shape"):  # SciPy's `dok_array`, which iterates over its rows
+            return None
         return tuple(x), tuple(x.values())
     if isinstance(x, tuple):
         beside = vars(x) if _has_extra_fields(cls) else {}

@@ -362,3 +362,24 @@ def test_spelling(loaded, wrap):
 def _is_ours(x):
     where = x.__name__ if isinstance(x, types.ModuleType) else type(x).__module__
     return where.startswith("tracker.numpy")
+
+
+def test_what_is_assigned_to_objects_made_before_is_seen():
+    p, f = numpy.polynomial.Polynomial([1.0, 2.0, 3.0]), numpy.vectorize(lambda t: 2.0 * t)
+
+    def plain(x):
+        return p(x) + numpy.sum(f(numpy.array([x, 1.0])))
+
+    fast = tracker.jit(plain)
+    for coefficients, function in (
+        (p.coef, f.pyfunc),
+        (numpy.array([2.0, 5.0]), f.pyfunc),
+        (numpy.array([2.0, 5.0]), lambda t: t**2),
+    ):
+        p.coef, f.pyfunc = coefficients, function
+        want = plain(0.5)
+        (slope,) = tracker.testing.ngradient(plain, 0.5)
+        for _ in range(2):
+            assert fast(0.5) == want
+            for g in (plain, fast):
+                numpy.testing.assert_allclose(tracker.gradient(g, 0.5)[0], slope, rtol=1e-6)

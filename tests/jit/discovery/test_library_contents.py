@@ -97,6 +97,7 @@ CASES = {  # how it is made, what is read, where something is stored, and what
         ("coords", 0, 0),
         2,
     ),
+    "dok": (lambda: scipy.sparse.dok_array(np.eye(3)), lambda x: x.toarray()[0], ((0, 2),), 4.0),
     "lil": (lambda: scipy.sparse.lil_array((3, 3)), lambda x: x.toarray()[0], ((0, 2),), 4.0),
 }
 

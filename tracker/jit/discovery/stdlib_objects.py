@@ -72,6 +72,8 @@ def hidden_sources(x: Any) -> Iterator[tuple[type[Source], Any, Any]]:
         yield CellSource, x, ""
     elif isinstance(x, enum.Enum):
         yield AttributeSource, x, "_value_"
+    elif isinstance(x, np.vectorize):
+        yield AttributeSource, x, "pyfunc"
     elif isinstance(x, MAPPING_VIEWS):
         viewed = _viewed_dict(x)
         for name, value in viewed.items():
