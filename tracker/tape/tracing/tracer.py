@@ -80,6 +80,8 @@ class Recording:
 
     def operand_of(self, array: Any, value: Value) -> Any:
         """A plain operand as it was when the value was made."""
+        if not self.plain_arrays.has_changed(array):
+            return array  # found without a search through all equations
         for time, (made, _, _) in enumerate(self.equations):
             if made is value:
                 return self.plain_arrays.at(array, time)
