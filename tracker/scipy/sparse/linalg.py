@@ -34,7 +34,16 @@ from tracker.scipy.sparse.systems import DirectMethod, TrackedFactors, WarnsIfSi
 if TYPE_CHECKING:
     from scipy.sparse.linalg import *  # noqa: F403
 else:
-    __getattr__, __dir__ = scipy_fallback(scipy.sparse.linalg)
+    __getattr__, __dir__ = scipy_fallback(
+        scipy.sparse.linalg,
+        hints={
+            "eigs": "Use np.linalg.eig(a.toarray())",
+            "eigsh": "Use scipy.linalg.eigh(a.toarray())",
+            "svds": "Use np.linalg.svd(a.toarray())",
+            **dict.fromkeys(("gcrotmk", "qmr", "tfqmr"), "Use gmres"),
+            **dict.fromkeys(("lsmr", "lsqr"), "Use np.linalg.lstsq(a.toarray(), b)"),
+        },
+    )
 
 
 def _require_plain(name: str, a: Any) -> Any:
