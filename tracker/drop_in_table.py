@@ -16,6 +16,7 @@ import numpy as np
 from numpy.polynomial._polybase import ABCPolyBase
 
 from tracker.support.deferred_signals import SIGNALS_DEFERRED
+from tracker.user_frames import is_library_file
 
 _MODULES = {
     name: f"tracker.{name}" for name in ("numpy", "numpy.fft", "numpy.lib", "numpy.linalg")
@@ -33,6 +34,9 @@ def drop_in(x: Any, package: str) -> Any:
         if package == "scipy":
             return _scipy_drop_in(x, home)
         if package == "statistics":
+            file = getattr(sys.modules.get(package), "__file__", None)
+            if file is None or not is_library_file(file):
+                return x  # a module of the user's
             return _named_drop_in(x, package, "tracker.numpy._statistics")
         if home.startswith("numpy.random"):
             return _named_drop_in(x, "numpy.random")

@@ -2,6 +2,8 @@
 
 import math
 import statistics
+import sys
+import types
 from fractions import Fraction
 
 import numpy as np
@@ -114,3 +116,15 @@ def test_plain_numbers_get_python_s_own():
 def test_exact_arithmetic_drops_no_gradient(f):
     with pytest.raises(ConversionError, match="lose its gradient"):
         gradient(f, X)
+
+
+def test_a_module_of_the_user_s_with_this_name(monkeypatch):
+    module = types.ModuleType("statistics")
+    module.__file__ = "/home/user/statistics.py"
+    exec("import math\ndef spread(x): return math.sqrt(x[0] * x[1])", vars(module))
+    monkeypatch.setitem(sys.modules, "statistics", module)
+
+    def f(x):
+        return module.spread(x)
+
+    np.testing.assert_allclose(gradient(f, X)[0], ngradient(f, X)[0], rtol=1e-6)
