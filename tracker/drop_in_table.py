@@ -1,7 +1,7 @@
-"""Which of our drop-ins stands for an object of NumPy's, SciPy's or `math`.
+"""Which of our drop-ins stands for an object of NumPy's, SciPy's, `math` or `statistics`.
 
-NumPy's are known all at once; SciPy's are looked up one by one, so that `tracker.scipy` is imported
-only for code that uses SciPy.
+NumPy's are known all at once; SciPy's and those of `statistics` are looked up one by one, so that
+these packages are imported only for code that uses them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.polynomial._polybase import ABCPolyBase
 
 from tracker.support.deferred_signals import SIGNALS_DEFERRED
+from tracker.user_frames import is_library_file
 
 _MODULES = {
     name: f"tracker.{name}" for name in ("numpy", "numpy.fft", "numpy.lib", "numpy.linalg")
@@ -32,6 +33,11 @@ def drop_in(x: Any, package: str) -> Any:
     with SIGNALS_DEFERRED:  # imports
         if package == "scipy":
             return _scipy_drop_in(x, home)
+        if package == "statistics":
+            file = getattr(sys.modules.get(package), "__file__", None)
+            if file is None or not is_library_file(file):
+                return x  # a module of the user's
+            return _named_drop_in(x, package, "tracker.numpy._statistics")
         if home.startswith("numpy.random"):
             return _named_drop_in(x, "numpy.random")
         if home.startswith("numpy.polynomial"):
@@ -90,9 +96,10 @@ def follow_changes() -> None:
             ours[name] = _known_drop_ins().get(id(want), (want, want))[1]
 
 
-def _named_drop_in(x: Any, module: str) -> Any:
-    """What has the name of an object of this module in our module of the same name."""
-    theirs, ours = sys.modules[module], importlib.import_module(f"tracker.{module}")
+def _named_drop_in(x: Any, module: str, drop_in_module: str = "") -> Any:
+    """What has the name of an object of this module in ours, by default of the same name."""
+    theirs = sys.modules[module]
+    ours = importlib.import_module(drop_in_module or f"tracker.{module}")
     if isinstance(x, types.ModuleType):
         return ours if x is theirs else x
     name = getattr(x, "__name__", None)

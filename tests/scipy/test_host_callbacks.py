@@ -429,10 +429,13 @@ def _count_by_default(k):
     return optimize.brentq(counted, 0.0, 3.0), count.calls
 
 
-@pytest.mark.parametrize("f", [_path, _count, _count_by_default])
-def test_functions_that_write_run_in_plain_python(f):
+@pytest.mark.parametrize(
+    ("f", "changed"), [(_path, ""), (_count, ""), (_count_by_default, r" \(calls\)")]
+)
+def test_functions_that_write_run_in_plain_python(f, changed):
     compiled = jit(f)
-    with pytest.warns(RuntimeWarning, match="under jit changes something that is not its own"):
+    text = f"under jit changes something that is not its own{changed}. Let it return what it finds"
+    with pytest.warns(RuntimeWarning, match=text):
         compiled(2.0)
     for k in (3.0, 4.0):
         same(compiled(k), f(k))

@@ -132,3 +132,94 @@ def test_starting_points_are_those_of_the_call(name):
         np.testing.assert_array_equal(found, want)
         assert (told, type(told)) == (code, type(code))
     np.testing.assert_array_equal(data(f(linalg, W, param(W))[0]), f(scipy.sparse.linalg, W, W)[0])
+
+
+# Operators whose functions use tracked values -----------------------------------------------------
+
+
+def ring(d):
+    """Products with a symmetric matrix: d on the diagonal, and neighbours in a ring."""
+    return lambda v: (d * v.T + 0.2 * np.roll(v, 1, axis=0).T + 0.2 * np.roll(v, -1, axis=0).T).T
+
+
+def ring_matrix(d):
+    eye = np.eye(np.size(d))
+    return d * eye + 0.2 * np.roll(eye, 1, axis=0) + 0.2 * np.roll(eye, -1, axis=0)
+
+
+class Ring(scipy.sparse.linalg.LinearOperator):
+    """An operator class of the user's."""
+
+    def __init__(self, d):
+        self.d = d
+        super().__init__(np.float64, (np.size(d),) * 2)
+
+    def _matvec(self, v):
+        return ring(self.d)(v)
+
+
+def operator(m, d, **options):
+    return m.LinearOperator((np.size(d),) * 2, matvec=ring(d), rmatvec=ring(d), **options)
+
+
+OF_TRACKED = {
+    name: lambda m, p, name=name: getattr(m, name)(operator(m, 3 + p**2), p * 2.0, rtol=1e-13)[0]
+    for name in SOLVERS
+} | {
+    "of the user's class": lambda m, p: m.cg(Ring(3 + p**2), p * 2.0, rtol=1e-13)[0],
+    "with a dtype": lambda m, p: m.cg(operator(m, 3 + p**2, dtype=float), p * 2.0, rtol=1e-13)[0],
+    "a preconditioner": lambda m, p: m.cg(
+        operator(m, 3 + p**2),
+        p * 2.0,
+        M=m.LinearOperator((np.size(p),) * 2, matvec=lambda v: v / (3 + p**2)),
+        rtol=1e-13,
+    )[0],
+    "a plain right side": lambda m, p: p * m.gmres(operator(m, 3 + p**2), W * 2.0, rtol=1e-13)[0],
+}
+EXACT_SOLUTIONS = {
+    "a plain right side": lambda p: p * np.linalg.solve(ring_matrix(3 + p**2), W * 2.0)
+}
+
+
+@pytest.mark.parametrize("name", OF_TRACKED)
+def test_systems_of_operators_that_use_tracked_values(name):
+    f = OF_TRACKED[name]
+    exact = EXACT_SOLUTIONS.get(name, lambda p: np.linalg.solve(ring_matrix(3 + p**2), p * 2.0))
+    check_exact(lambda p: f(linalg, p), exact, W, order=2)
+    fast = jit(lambda p: f(linalg, p))
+    for p in (W, W, 0.5 * W):
+        np.testing.assert_allclose(fast(p), exact(p), rtol=1e-8)
+        slope = gradient(lambda p: np.sum(exact(p) ** 2), p)[0]
+        found = gradient(lambda p: np.sum(fast(p) ** 2), p)[0]
+        np.testing.assert_allclose(found, slope, rtol=1e-7)
+    assert fast.cache_info().eager == 0
+
+
+@pytest.mark.parametrize("name", ["cg", "gmres"])
+def test_large_systems_of_operators_that_use_tracked_values(name):
+    def f(p):
+        d = 3 + np.tile(p, 60) ** 2
+        return getattr(linalg, name)(operator(linalg, d), np.tile(p, 60), rtol=1e-13)[0]
+
+    def exact(p):
+        return np.linalg.solve(ring_matrix(3 + np.tile(p, 60) ** 2), np.tile(p, 60))
+
+    check_exact(f, exact, W)
+
+
+def test_products_of_operators_that_use_tracked_values():
+    def f(m, p):
+        a = operator(m, 3 + p**2)
+        columns = np.stack([W, p], axis=1)
+        return a @ W + a.matvec(p) * a.rmatvec(W) + np.sum(a @ columns, axis=1) + a * p + a.dot(W)
+
+    np.testing.assert_allclose(f(linalg, W), f(scipy.sparse.linalg, W))
+    assert gradcheck(lambda p: f(linalg, p), W, order=2)
+    fast = jit(lambda p: f(linalg, p))
+    for p in (W, W, 0.5 * W):
+        np.testing.assert_allclose(fast(p), f(scipy.sparse.linalg, p))
+
+
+def test_a_preconditioner_alone_that_uses_tracked_values_is_refused():
+    with pytest.raises(UnsupportedError, match="with a tracked M="):
+        linalg.cg(SYMMETRIC, P, M=operator(linalg, 3 + P**2))

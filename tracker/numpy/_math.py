@@ -48,7 +48,7 @@ _OTHER_NAMES = {**INVERSES, "atan2": "arctan2", "fabs": "abs", "pow": "power"}
 def _like_math(name: str, ours: _Function) -> _Function:
     is_total = name in _DEFINED_EVERYWHERE
     return like_python(
-        getattr(_math, name), ours, _double, _python_float, module=__name__, is_total=is_total
+        getattr(_math, name), ours, double, python_float, module=__name__, is_total=is_total
     )
 
 
@@ -71,7 +71,7 @@ def like_python(
         if not holds_tracked(args) and not any(map(holds_tracked, kwargs.values())):
             return own(*args, **kwargs)
         try:
-            own(*map(_plain, args), **{key: _plain(x) for key, x in kwargs.items()})
+            own(*map(plain_numbers, args), **{key: plain_numbers(x) for key, x in kwargs.items()})
         except (ValueError, ArithmeticError) as error:
             numbers = tree.leaves((args, kwargs))
             record_call_failure(error, [value_of(x) for x in numbers if isinstance(x, Tracked)])
@@ -89,23 +89,24 @@ _NUMBERS = (float, int, complex)
 
 def _listed(x: Any) -> Any:
     """The items of an iterable, which is read once."""
-    return list(x) if hasattr(x, "__next__") else x
+    is_read_again = isinstance(x, (list, tuple, str, np.ndarray)) or not hasattr(x, "__iter__")
+    return x if is_read_again else list(x)
 
 
-def _plain(x: Any) -> Any:
-    return type(x)(map(_plain, x)) if type(x) in (list, tuple) else data_of(x)
+def plain_numbers(x: Any) -> Any:
+    return type(x)(map(plain_numbers, x)) if type(x) in (list, tuple) else data_of(x)
 
 
-def _double(x: Any) -> Any:
+def double(x: Any) -> Any:
     """Numbers in double precision, in which `math` computes."""
     if type(x) in (list, tuple):
-        return [_double(part) for part in x]
+        return [double(part) for part in x]
     if not isinstance(x, Tracked) or x.dtype == np.float64:
         return x
     return x * 1.0 if x.dtype.kind in "biu" else np.astype(x, np.float64)
 
 
-def _python_float(y: Any) -> Any:
+def python_float(y: Any) -> Any:
     if not isinstance(y, Tracked):
         return float(y)
     return apply(item, (y[()] if np.ndim(y) else y,))
@@ -173,8 +174,8 @@ def _modf(x: Any) -> Any:
     """Return the fractional and integer parts of x, both as floats with its sign."""
     if not holds_tracked((x,)):
         return _math.modf(x)
-    whole = np.trunc(_double(x))
-    return _python_float(_double(x) - whole), _python_float(whole)
+    whole = np.trunc(double(x))
+    return python_float(double(x) - whole), python_float(whole)
 
 
 ASKED = ("isfinite", "isinf", "isnan")

@@ -1,4 +1,4 @@
-"""The drop-in for an object of NumPy's, SciPy's or Python's `math`.
+"""The drop-in for an object of NumPy's, SciPy's, `math` or `statistics`.
 
 `set_drop_ins` hands in the function that looks for one (`tracker/drop_in_table.py`): the rooms that
 differentiate import none of the drop-ins themselves.
@@ -30,7 +30,7 @@ PLAIN_CLASSES = frozenset(
         *(np.ndarray, np.float64, np.float32, np.int64, np.bool_, np.dtype, Tracked),
     )
 )
-PACKAGES = ("numpy", "scipy", "math", "cmath")
+PACKAGES = ("numpy", "scipy", "math", "cmath", "statistics")
 
 _DEFINED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _NAMED = (*_DEFINED, types.ModuleType, np.ufunc)

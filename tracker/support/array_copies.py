@@ -45,11 +45,16 @@ class ArrayHistory:
             copies.append((now, copy_with_layout(array)))
         return copies[-1][1]
 
+    def has_changed(self, array: Any) -> bool:
+        """Whether an array holds, or held, other numbers than when it was first seen."""
+        copies = self._copies.get(id(array), [])
+        return len(copies) > 1 or (len(copies) == 1 and not same_bytes(copies[0][1], array))
+
     def at(self, array: Any, time: int) -> Any:
         """An array as it was then: itself, if it has not changed since it was first seen."""
-        copies = self._copies.get(id(array), [])
-        if not copies or (len(copies) == 1 and same_bytes(copies[0][1], array)):
+        if not self.has_changed(array):
             return array
+        copies = self._copies[id(array)]
         return next(copy for since, copy in reversed(copies) if since <= time)
 
 

@@ -45,6 +45,9 @@ RULE_HINTS = {  # by the library that asks for plain numbers
     "ctypes": "Give the function in C a derivative: @tracker.custom_gradient(host=True)",
     "torch": "Give the function of PyTorch its derivative: tracker.interop.from_torch(f)",
 }
+_SYSTEM_HINT = (
+    "Give the numbers themselves to functions of linear systems: scipy.signal.step((num, den))"
+)
 _HINTS = {  # by the beginning of the call's name
     "float": _NUMBER_HINT,
     "complex": _NUMBER_HINT,
@@ -57,6 +60,13 @@ _HINTS = {  # by the beginning of the call's name
     "torch.": RULE_HINTS["torch"],
     "tracker.optim.minimize": "Use scipy.optimize.minimize or tracker.optim.lbfgs, which have "
     "derivatives",
+    **dict.fromkeys(
+        (
+            *("scipy.signal.lti", "scipy.signal.dlti", "scipy.signal.StateSpace"),
+            *("scipy.signal.TransferFunction", "scipy.signal.ZerosPolesGain"),
+        ),
+        _SYSTEM_HINT,
+    ),
     "numpy.rec.": "Keep one array for each field, in a dict, a named tuple or a dataclass",
 }
 

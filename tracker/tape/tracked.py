@@ -300,6 +300,8 @@ class Tracked(metaclass=_TransparentMeta):
         if name in _NUMBER_ATTRIBUTES and hasattr(type(value_of(self).aval), name):
             if name == "is_integer":
                 return lambda: bool(self % 1 == 0)  # type: ignore[operator]
+            if name == "as_integer_ratio" and self.dtype.kind == "f":
+                return lambda: float(self).as_integer_ratio()
             guard_value(self, "hash")
             return getattr(value_of(self).data, name)
         if hasattr(np.ndarray, name):

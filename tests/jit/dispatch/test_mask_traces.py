@@ -171,6 +171,14 @@ def joined(x):
     return np.sum(np.concatenate([x[x > 0], [1.0]]) ** 2)
 
 
+def of_selected_positions(x):
+    """Reads and adds by an array of positions of which a mask selects some."""
+    at = np.argsort(-x)[x > 0]
+    total = np.zeros(N + 1)
+    np.add.at(total, at, x[at] * x[x > 0])
+    return np.sum(total**2)
+
+
 def fitting(x):
     """Shapes that do not fit in the first calls may fit in another."""
     try:
@@ -190,7 +198,7 @@ def paired(x):
 
 
 BOUND = [by_len, by_size, by_shape, by_numpys_size, by_a_longer_array, by_bytes, by_count]
-BOUND += [sorted_, joined, paired, fitting]
+BOUND += [sorted_, joined, paired, of_selected_positions, fitting]
 
 
 @pytest.mark.parametrize("f", BOUND)

@@ -163,7 +163,9 @@ test_refused = refused(
             "without a solution": lambda: m.linprog([-1.0, 0.0], A_eq=[[0.0, 1.0]], b_eq=Q[:1]),
             "linprog with integrality=": lambda: m.linprog(Q, bounds=(0, 1), integrality=1),
             "dependent": lambda: m.lsq_linear(np.ones((3, 2)), np.ones(3) * Q[0]),
-            "fmin with full_output=": lambda: m.fmin(valley, P, (Q[0], Q[1]), full_output=1),
+            "fmin with full_output= .* use minimize": lambda: m.fmin(
+                valley, P, (Q[0], Q[1]), full_output=1
+            ),
             "leastsq with full_output=": lambda: m.leastsq(misfit, P, (Q[0], Q[1]), full_output=1),
             "fmin_l_bfgs_b has .* Use minimize": lambda: m.fmin_l_bfgs_b(valley, P, None, (Q, Q)),
             "Use minimize": lambda: m.differential_evolution(valley, [(0, 1)], (Q,)),

@@ -23,6 +23,7 @@ from tracker.scipy.optimize import (
     least_squares,
     minimize,
     minimize_scalar,
+    newton,
     root_scalar,
     rosen,
 )
@@ -57,6 +58,12 @@ def quartic(x, a, b):
     return (x - a) ** 4 + b * x**2
 
 
+def chain(x):
+    for _ in range(40):
+        x = x + 0.01 * x * np.cos(x)
+    return x
+
+
 def gauss(x, a, b):
     return np.exp(-a * x**2) * b
 
@@ -84,6 +91,16 @@ FITS = {
     "root_scalar, secant": lambda p: root_scalar(cubic, args=(p[0], p[1]), x0=2.0, x1=3.0).root,
     "root_scalar, Newton": lambda p: (
         root_scalar(cubic, (p[0], p[1]), x0=2.0, fprime=lambda x, a, b: 3 * x**2 - a).root),
+    "brentq, full output": lambda p: (lambda x, result: x + result.root * result.converged)(
+        *brentq(cubic, 0.0, 5.0, (p[0], p[1]), full_output=True, disp=False)),
+    "newton, full output": lambda p: (lambda x, result: x + result.root * result.converged)(
+        *newton(lambda x: cubic(x, *p), 2.0, full_output=True)),
+    "newton, arrays and full output": lambda p: (lambda x, is_root, _: np.sum(x * is_root))(
+        *newton(lambda x: cubic(x, *p), np.array([2.0, 3.0]), full_output=True)),
+    "fsolve, full output": lambda p: (lambda x, more, flag, _: 2 * x[0] * flag + more["fvec"][0])(
+        *fsolve(cubic, np.ones(1) * 2.0, (p[0], p[1]), full_output=True, xtol=1e-13)),
+    "least_squares, a long chain": lambda p: np.sum(  # of values that are used twice each
+        least_squares(lambda q: chain(q) - p, [1.0, 1.0], **TIGHT).x),
     "least_squares": lambda p: np.sum(
         least_squares(lambda q: misfit(q, *p), [1.0, 1.0], misfit_slopes, **TIGHT).x ** 2),
     "least_squares, fun and cost": lambda p: (lambda r: np.sum(r.fun) + r.cost)(
@@ -202,6 +219,10 @@ EXACT = {
     "fixed_quad": lambda p: scipy.integrate.fixed_quad(lambda x: np.sin(x * p[0]), 0, p[1], n=6)[0],
     "romb": lambda p: p[0] * p[1] * scipy.integrate.romb(np.sin(np.linspace(0, 1, 17) * p[0])),
     **dict.fromkeys([name for name in FITS if name.startswith("root_scalar")], root_of_cubic),
+    **dict.fromkeys(
+        [name for name in FITS if name.endswith("full output")], lambda p: 2 * root_of_cubic(p)
+    ),
+    "least_squares, a long chain": lambda p: np.sum(solved(lambda q: chain(q) - p, [0.5, 0.3])),
     "least_squares": lambda p: np.sum(best(p) ** 2),
     "least_squares, fun and cost": left,
     "least_squares, bounds": lambda p: best_below(p, 1.2),

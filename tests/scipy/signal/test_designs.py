@@ -2,9 +2,11 @@
 numbers, differences and compiled code."""
 
 import numpy as np
+import pytest
 import scipy.signal
 from scipy_cases import against_scipy
 
+from tracker import ConversionError, gradient, jit
 from tracker.scipy import signal
 
 B, A = np.array([0.2, 0.3]), np.array([1.0, -0.5, 0.2])
@@ -53,3 +55,30 @@ PROGRAMS = {
     "ss2tf": (lambda m, a, b: m.ss2tf(a, b, *OUTPUT), *SYSTEM),
 }
 test_designs = against_scipy(signal, scipy.signal, PROGRAMS, rtol=1e-9)
+
+
+OF_OBJECTS = {
+    "lti": lambda a: scipy.signal.step(scipy.signal.lti([1.0], [1.0, a, 2.0]), T=STEPS)[1],
+    "TransferFunction": lambda a: scipy.signal.bode(
+        scipy.signal.TransferFunction([1.0], [1.0, a, 2.0]), w=[0.1, 1.0]
+    )[1],
+    "ZerosPolesGain": lambda a: scipy.signal.impulse(
+        system=scipy.signal.ZerosPolesGain([], [-a, -2.0], 3.0), T=STEPS
+    )[1],
+    "StateSpace": lambda a: scipy.signal.dstep(
+        scipy.signal.StateSpace([[0.1 * a]], [[1.0]], [[1.0]], [[0.0]], dt=0.1), n=5
+    )[1][0],
+}
+
+
+@pytest.mark.parametrize("name", OF_OBJECTS)
+def test_objects_of_traced_numbers_have_values_but_no_gradient(name):
+    f = OF_OBJECTS[name]
+    fast = jit(f)
+    with pytest.warns(RuntimeWarning, match="Give the numbers themselves to functions of linear"):
+        np.testing.assert_allclose(fast(np.array(1.5)), f(1.5))
+    np.testing.assert_allclose(fast(np.array(1.2)), f(1.2))
+    with pytest.raises(
+        ConversionError, match=rf"scipy\.signal\.{name} would turn .*\(\(num, den\)\)"
+    ):
+        gradient(lambda a: np.sum(f(a)), 1.5)

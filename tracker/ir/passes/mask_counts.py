@@ -247,8 +247,8 @@ class _DenseWriter(BodyWriter):
     def _add_view(self, eqn: Eqn, mask: _Mask) -> None:
         """A view that has the same rows."""
         source, shape = eqn.operands[0], eqn.out.type.shape
-        rows, params = self.selections[source].rows, dict(eqn.params)
         _require(len(eqn.operands) == 1 and source.type.shape[:1] == shape[:1])
+        rows, params = self.selections[source].rows, dict(eqn.params)
         if eqn.op.name in ("reshape", *_SPLATS):
             _require(eqn.op.name != "broadcast_to" or source.type.ndim == len(shape))
             params["shape"] = (mask.size, *shape[1:])

@@ -131,6 +131,15 @@ class StateSnapshot:
         )
 
     @property
+    def changed_names(self) -> list[str]:
+        """The names of the attributes and variables that differ now."""
+        return [
+            str(source.name)
+            for source, was, _ in self.entries
+            if not source.is_read_only and not _is_unchanged(source.read(), was)
+        ]
+
+    @property
     def has_only_filled_gaps(self) -> bool:
         """Whether what differs now was missing or None, as where caches are filled."""
         changed = (

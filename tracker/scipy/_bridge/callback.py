@@ -153,9 +153,10 @@ def _split_tracked(
     return of_numbers, given, [leaf for leaf in leaves if not _is_number(leaf)]
 
 
-def _changes_state(name: str) -> UnsupportedError:
-    text = f"the function that {name} gets under jit changes something that is not its own"
-    return UnsupportedError(text, "Let it return what it finds")
+def _changes_state(name: str, changed: Sequence[str] = ()) -> UnsupportedError:
+    what = f"something that is not its own ({', '.join(changed)})".removesuffix(" ()")
+    text = f"the function that {name} gets under jit changes {what}"
+    return UnsupportedError(text, "Let it return what it finds; SciPy counts its calls")
 
 
 def _plain_result(function: Function, given: Sequence[Any]) -> Any:
@@ -191,7 +192,7 @@ def _host_callback(
     numbers = iter(host_call(name, run, [*given, *state.operands]))
     if state.has_changed:
         if not state.has_only_filled_gaps:
-            raise _changes_state(name)
+            raise _changes_state(name, state.changed_names)
         for tracer in active_tracers():
             tracer.fills_caches = True
     if not _is_number(first[1]):  # keeps the call alive where only the structure is used

@@ -43,6 +43,7 @@ class CallbackState:
     operands              the values of the trace in it; constants are numbers
     captured              those that the trace has not read from captured state itself
     has_changed           whether the last run has changed the state
+    changed_names         of attributes and variables, those that it has
     has_only_filled_gaps  whether it has only filled caches
     """
 
@@ -50,6 +51,7 @@ class CallbackState:
         self.functions = functions
         self.operands: list[Tracked] = []
         self.has_changed = self.has_only_filled_gaps = self._has_run = False
+        self.changed_names: list[str] = []
         found = [find_captured_state(f) for f in functions if callable(f)]
         self._sources = [x for each in found for x in each.sources if not x.is_read_only]
         self._numbers: dict[int, int] = {}  # by id of a tracked value, which operand it is
@@ -97,6 +99,7 @@ class CallbackState:
         arrays = (*zip(copies, numbers, strict=True), *self._arrays)
         writes = not all(same_bytes(*both) for both in arrays if type(both[0]) is np.ndarray)
         self.has_changed = writes or during.has_changed
+        self.changed_names = during.changed_names
         self.has_only_filled_gaps = not writes and during.has_only_filled_gaps
 
     def _without_trace(self, before: StateSnapshot) -> StateSnapshot:

@@ -10,6 +10,7 @@ import copy
 from typing import Any
 
 import numpy as np
+from scipy.optimize import RootResults
 
 from tracker.autodiff.gradients import gradient
 from tracker.implicit import solution
@@ -49,12 +50,12 @@ def run_at_solution(f: Function, x: Any, args: tuple[Any, ...]) -> None:
 
 
 def refuse_options(name: str, **given: Any) -> None:
-    """Refuse options that change the result in a way that is not differentiated."""
+    """Refuse options that ask for results that are not differentiated."""
     for keyword, value in given.items():
-        if value is not None and not (isinstance(value, tuple) and not value):
+        if value:
             raise no_derivative_rule(
                 f"scipy.optimize.{name} with {keyword}=",
-                "Substitute variables that need no constraint, or pass plain parameters",
+                "Leave it out, or use minimize or least_squares, whose results have more entries",
             )
 
 
@@ -68,6 +69,15 @@ def with_entries(result: Any, **entries: Any) -> Any:
     copied = copy.copy(result)
     copied.update(entries)
     return copied
+
+
+def with_solution(found: Any, x: Any) -> Any:
+    """What SciPy returned for a root, alone or before other results, with x in its place."""
+    if not isinstance(found, tuple):
+        return x
+    return x, *[
+        with_entries(each, root=x) if isinstance(each, RootResults) else each for each in found[1:]
+    ]
 
 
 def minimum_condition(

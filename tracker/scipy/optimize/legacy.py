@@ -20,14 +20,19 @@ from tracker.scipy._bridge.implicit import (
     refuse_options,
     run_at_solution,
     start_vector,
+    with_solution,
 )
 
 
 def _solver(
-    name: str, what: str, condition: Callable[..., Any], start: Callable[[Any], Any] = start_vector
+    name: str,
+    what: str,
+    condition: Callable[..., Any],
+    start: Callable[[Any], Any] = start_vector,
+    refused: tuple[str, ...] = ("full_output", "retall"),
 ) -> Callable[..., Any]:
     """SciPy's solver of this name, whose x is zero of `condition(f, x, args)`, a function of
-    (x, *args). `start` makes the starting point."""
+    (x, *args). `start` makes the starting point; `refused` are flags that ask for more results."""
     theirs = getattr(scipy.optimize, name)
 
     def find(func: Any, x0: Any, *rest: Any, **options: Any) -> Any:
@@ -36,13 +41,13 @@ def _solver(
         if not depends_on_tracked(func, at, args, rest, options):
             return theirs(func, x0, *rest, **options)
 
-        for flag in ("full_output", "retall"):
-            refuse_options(name, **{flag: given.get(flag) or None})
+        for flag in refused:
+            refuse_options(name, **{flag: given.get(flag)})
         found = call_scipy(theirs, **given | {"x0": at, "args": args})
-        x, *more = found if isinstance(found, tuple) else (found,)
+        x = found[0] if isinstance(found, tuple) else found
         x = implicit_solution(condition(func, x, args), x, args, name)
         run_at_solution(func, x, args)
-        return (x, *more) if more else x
+        return with_solution(found, x)
 
     find.__name__ = find.__qualname__ = name
     find.__doc__ = f"{what}, as scipy.optimize.{name} finds it."
@@ -65,9 +70,14 @@ def _least_squares_condition(f: Callable[..., Any], x: Any, args: Any) -> Callab
 
 leastsq = _solver("leastsq", "The least sum of squares, and a flag", _least_squares_condition)
 fsolve = _solver(
-    "fsolve", "A root of a system", lambda f, *_: lambda x, *params: as_array(f(x, *params))
+    "fsolve",
+    "A root of a system",
+    lambda f, *_: lambda x, *params: as_array(f(x, *params)),
+    refused=(),
 )
-newton = _solver("newton", "A root near x0", lambda f, *_: f, lambda x0: 1.0 * as_array(x0))
+newton = _solver(
+    "newton", "A root near x0", lambda f, *_: f, lambda x0: 1.0 * as_array(x0), refused=()
+)
 fixed_point = _solver(
     "fixed_point",
     "A fixed point of a function",

@@ -17,10 +17,10 @@ from tracker.scipy._bridge.fallback import as_array
 from tracker.scipy._bridge.implicit import (
     as_tuple,
     depends_on_tracked,
-    refuse_options,
     root_of,
     start_vector,
     with_entries,
+    with_solution,
 )
 
 
@@ -43,12 +43,13 @@ def _bracketing_solver(name: str) -> Function:
         args = as_tuple(args)
         if not depends_on_tracked(f, a, args, b, options):
             return theirs(f, a, b, args, **options)
-        refuse_options(name, full_output=options.pop("full_output", None) or None)
 
         def solve(f: Any, a: Any, b: Any, args: Any, options: Any) -> Any:
             return theirs(f, float(a), float(b), args, **options)
 
-        return root_of(f, call_solver(name, solve, f, a, b, args, options), args, name)
+        found = call_solver(name, solve, f, a, b, args, options)
+        x = found[0] if isinstance(found, tuple) else found
+        return with_solution(found, root_of(f, x, args, name))
 
     find.__name__ = find.__qualname__ = name
     find.__doc__ = f"The root of f between a and b, as scipy.optimize.{name} finds it."

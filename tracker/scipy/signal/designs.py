@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import scipy.signal
@@ -10,7 +11,7 @@ from scipy.signal import _filter_design, _ltisys
 from tracker.numpy import _math
 from tracker.scipy import linalg
 from tracker.scipy._bridge.fallback import is_tracked
-from tracker.scipy._bridge.scipy_source import Rebinding
+from tracker.scipy._bridge.scipy_source import Function, Rebinding
 from tracker.scipy.linalg.matrix_functions import expm
 from tracker.scipy.signal.lfilter import lfilter
 
@@ -22,6 +23,19 @@ class _Systems(Rebinding):
         if isinstance(value, type) and value.__module__ == _ltisys.__name__:
             return self.class_(value)
         return super().of(value)
+
+    def accept_systems(self, name: str, run: Function) -> Function:
+        """The function, also of SciPy's own systems: in a trace these may hold traced numbers."""
+
+        @functools.wraps(run)
+        def call(system: Any, *args: Any, **kwargs: Any) -> Any:
+            if isinstance(system, (scipy.signal.lti, scipy.signal.dlti)):
+                made: Any = object.__new__(self.class_(type(system)))
+                made.__dict__.update(vars(system))
+                system = made
+            return run(system, *args, **kwargs)
+
+        return call
 
 
 def _float(x: Any) -> Any:
@@ -43,9 +57,10 @@ _DESIGNS.drop_in(
     normalize sos2tf sweep_poly zpk2sos zpk2tf
     """,
 )
-_Systems(_STAND_INS).drop_in(
+_SYSTEMS = _Systems(_STAND_INS)
+_SYSTEMS.drop_in(
     scipy.signal,
-    """
-    bode cont2discrete dbode dfreqresp dimpulse dlsim dstep freqresp impulse lsim ss2tf step
-    """,
+    "bode cont2discrete dbode dfreqresp dimpulse dlsim dstep freqresp impulse lsim step",
+    _SYSTEMS.accept_systems,
 )
+_SYSTEMS.drop_in(scipy.signal, "ss2tf")

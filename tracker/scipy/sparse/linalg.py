@@ -15,8 +15,9 @@ import scipy.sparse.linalg
 
 from tracker.autodiff.custom_rules import custom_gradient
 from tracker.errors import UnsupportedError
+from tracker.implicit.solution import DENSE_SIZE, implicit_solution
 from tracker.ops.declare.rule_helpers import project
-from tracker.scipy._bridge.callback import host_callback
+from tracker.scipy._bridge.callback import as_plain_function, host_callback
 from tracker.scipy._bridge.classes import ScipyClass
 from tracker.scipy._bridge.fallback import (
     as_array,
@@ -33,7 +34,16 @@ from tracker.scipy.sparse.systems import DirectMethod, TrackedFactors, WarnsIfSi
 if TYPE_CHECKING:
     from scipy.sparse.linalg import *  # noqa: F403
 else:
-    __getattr__, __dir__ = scipy_fallback(scipy.sparse.linalg)
+    __getattr__, __dir__ = scipy_fallback(
+        scipy.sparse.linalg,
+        hints={
+            "eigs": "Use np.linalg.eig(a.toarray())",
+            "eigsh": "Use scipy.linalg.eigh(a.toarray())",
+            "svds": "Use np.linalg.svd(a.toarray())",
+            **dict.fromkeys(("gcrotmk", "qmr", "tfqmr"), "Use gmres"),
+            **dict.fromkeys(("lsmr", "lsqr"), "Use np.linalg.lstsq(a.toarray(), b)"),
+        },
+    )
 
 
 def _require_plain(name: str, a: Any) -> Any:
@@ -192,9 +202,11 @@ def aslinearoperator(A: Any) -> Any:
 
 class LinearOperator(scipy.sparse.linalg.LinearOperator, metaclass=ScipyClass):  # type: ignore[misc]
     """SciPy's class; products with tracked values are differentiable if the operator has an
-    adjoint."""
+    adjoint, or if its functions use tracked values (`_uses_tracked`)."""
 
     _theirs, _holds_tracked = scipy.sparse.linalg.LinearOperator, False
+    _uses_tracked = False
+    dtype: Any
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return super().__new__(_FunctionOperator if cls is LinearOperator else cls)
@@ -224,22 +236,36 @@ class LinearOperator(scipy.sparse.linalg.LinearOperator, metaclass=ScipyClass): 
             "LinearOperator",
         )
 
+    def _init_dtype(self) -> None:
+        self._uses_tracked = _calls_tracked(self)
+        if self.dtype is None and self._uses_tracked:
+            self.dtype = self._matvec(_zeros(self)).dtype
+        super()._init_dtype()
+
+    def _is_followed(self, x: Any) -> bool:
+        return self._uses_tracked or is_tracked(x)
+
     def _apply(self, x: Any, forward: bool = True) -> Any:
         if np.shape(x)[:1] != (self.shape[1 if forward else 0],) or np.ndim(x) > 2:
             raise ValueError(f"dimension mismatch: {self.shape} and {np.shape(x)}")
-        return self._as_map(forward)(x)
+        if not self._uses_tracked:
+            return self._as_map(forward)(x)
+        if np.ndim(x) == 1:
+            return np.reshape(self._matvec(x) if forward else self._rmatvec(x), (-1,))
+        columns = [self._apply(x[:, at], forward) for at in range(np.shape(x)[1])]
+        return np.stack(columns, axis=1)
 
     def matvec(self, x: Any) -> Any:
-        return self._apply(x) if is_tracked(x) else super().matvec(x)
+        return self._apply(x) if self._is_followed(x) else super().matvec(x)
 
     def rmatvec(self, x: Any) -> Any:
-        return self._apply(x, False) if is_tracked(x) else super().rmatvec(x)
+        return self._apply(x, False) if self._is_followed(x) else super().rmatvec(x)
 
     def matmat(self, X: Any) -> Any:
-        return self._apply(X) if is_tracked(X) else super().matmat(X)
+        return self._apply(X) if self._is_followed(X) else super().matmat(X)
 
     def rmatmat(self, X: Any) -> Any:
-        return self._apply(X, False) if is_tracked(X) else super().rmatmat(X)
+        return self._apply(X, False) if self._is_followed(X) else super().rmatmat(X)
 
     def dot(self, x: Any) -> Any:
         return self._apply(x) if is_tracked(x) else super().dot(x)
@@ -262,14 +288,44 @@ _ScipyFunctionOperator: Any = type(
 
 
 class _FunctionOperator(LinearOperator, _ScipyFunctionOperator):  # type: ignore[misc]
-    """An operator made of the functions that it is given."""
+    """An operator made of the functions that it is given, which compiled code reads without it."""
+
+    def __init__(self, shape: Any, matvec: Any, rmatvec: Any = None, *rest: Any, **named: Any):
+        self.functions = matvec, rmatvec
+        super().__init__(shape, matvec, rmatvec, *rest, **named)
+
+
+def _calls_tracked(a: Any) -> bool:
+    """Whether a is an operator whose functions use tracked values, which they may find anywhere."""
+    if not isinstance(a, scipy.sparse.linalg.LinearOperator):
+        return False
+    with np.errstate(all="ignore"):
+        return is_tracked(a._matvec(_zeros(a)))
+
+
+def _zeros(a: Any) -> Any:
+    """The vector by which SciPy finds the dtype of an operator."""
+    return np.zeros(a.shape[1], np.int8 if a.dtype is None else a.dtype)
+
+
+def _plain_products(a: Any) -> Any:
+    """Products of an operator and of its adjoint as functions that give arrays of plain numbers,
+    into which a solver may write."""
+    functions = getattr(a, "functions", None) or (a._matvec, a._rmatvec)
+    return tuple([f and _giving_copies(as_plain_function(f)) for f in functions])
+
+
+def _giving_copies(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: np.array(f(x))
 
 
 def _iterative_solver(name: str) -> Callable[..., Any]:
     theirs = getattr(scipy.sparse.linalg, name)
 
     def solver(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:
-        if is_tracked(options.get("M")):
+        if _calls_tracked(A):
+            return _solve_operator(A, as_array(b), x0, **options)
+        if is_tracked(options.get("M")) or _calls_tracked(options.get("M")):
             text = f"scipy.sparse.linalg.{name} with a tracked M="
             raise UnsupportedError(text, "Give a plain one")
         if not is_tracked(A, b, x0):
@@ -289,6 +345,29 @@ def _iterative_solver(name: str) -> Callable[..., Any]:
         b, x0 = as_array(b), as_array(x0) if is_tracked(x0) else x0
         found = host_callback(name, solve, A, b, x0, options)
         return solution(b, found["x"]), found["info"]
+
+    def _solve_operator(A: Any, b: Any, x0: Any, M: Any = None, **options: Any) -> Any:
+        """The solution of A x - b = 0 as an implicit function, and how it was found."""
+
+        def solve(products: Any, of_preconditioner: Any, b: Any, x0: Any, options: Any) -> Any:
+            a, m = (
+                f and scipy.sparse.linalg.LinearOperator(A.shape, f[0], f[1], dtype=A.dtype)
+                for f in (products, of_preconditioner)
+            )
+            return dict(zip(("x", "info"), theirs(a, b, x0, M=m, **options), strict=True))
+
+        M = None if M is None else aslinearoperator(M)
+        found = host_callback(
+            name, solve, _plain_products(A), M and _plain_products(M), b, x0, options
+        )
+        size = np.size(b)
+        method = "dense" if size <= DENSE_SIZE else "cg" if name == "cg" else "gmres"
+
+        def residual(x: Any) -> Any:
+            return np.reshape(A._matvec(x), (size,)) - np.reshape(b, (size,))
+
+        x = implicit_solution(residual, np.reshape(found["x"], (size,)), name, method)
+        return np.reshape(x, np.shape(found["x"])), found["info"]
 
     def _solve_tracked(A: Any, b: Any, x0: Any, options: Any) -> Any:
         """The solution, and how it was found: SciPy's solver runs for each."""

@@ -33,6 +33,7 @@ from tracker.ir.types import type_of
 from tracker.support import errstate
 from tracker.support.array_copies import ArrayHistory
 from tracker.support.structs import field, record
+from tracker.support.weakrefs import WeakIdentityDict
 from tracker.tape.observers import observers, thread_state
 from tracker.tape.tracing.lazy import LARGE, LazyScheduler
 from tracker.tape.tracing.liveness import dead_values
@@ -81,6 +82,8 @@ class Recording:
 
     def operand_of(self, array: Any, value: Value) -> Any:
         """A plain operand as it was when the value was made."""
+        if not self.plain_arrays.has_changed(array):
+            return array  # found without a search through all equations
         for time, (made, _, _) in enumerate(self.equations):
             if made is value:
                 return self.plain_arrays.at(array, time)
@@ -369,6 +372,7 @@ class StopGradient:
     def __init__(self) -> None:
         self.outer_values: dict[Value, None] = {}
         self.outer: StopGradient | None = None
+        self._walked: WeakIdentityDict[bool] = WeakIdentityDict()
 
     def __enter__(self) -> StopGradient:
         self.since = new_epoch()
@@ -392,10 +396,12 @@ class StopGradient:
         stack = [o for o in value.operands if type(o) is Value]
         while stack:
             operand = stack.pop()
-            if operand.epoch >= self.since:  # made in the scope, by a derivative taken there
+            if operand.epoch < self.since:
+                if operand.op is not CLOSED:
+                    self.outer_values[operand] = None
+            elif operand.operands and operand not in self._walked:
+                self._walked[operand] = True  # made in the scope, by a derivative taken there
                 stack.extend(o for o in operand.operands if type(o) is Value)
-            elif operand.op is not CLOSED:
-                self.outer_values[operand] = None
         value.op, value.operands, value.params = CLOSED, (), NO_PARAMS
 
 
