@@ -82,8 +82,8 @@ def gram(c: RoutineWriter) -> None:
 _BLOCK_ROWS = 32  # rows
 
 
-@routine("l g x work", "n", name="cholesky_pull")
-def cholesky_pullback(c: RoutineWriter) -> None:
+@routine("l g x work", "n", scratch=lambda n: (min(n, _BLOCK_ROWS) ** 2, 0))
+def cholesky_pull(c: RoutineWriter) -> None:
     """The pullback of the factor L: from a cotangent (whose lower half is read) to that of the
     matrix, in its lower half. I. Murray (2016), the blocked algorithm of section 5, with adjoints
     for his transposes."""

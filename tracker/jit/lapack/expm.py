@@ -21,12 +21,7 @@ _COEFFICIENTS = [  # of the approximant's numerator; the denominator has alterna
 ]
 
 
-def scratch_size(n: int) -> tuple[int, int]:
-    """Scratch: elements of matrices, and words."""
-    return (_SCRATCH_MATRICES + 1) * n * n, 2 * n + 2
-
-
-@routine("a out work", "n")
+@routine("a out work", "n", scratch=lambda n: ((_SCRATCH_MATRICES + 1) * n * n, 2 * n + 2))
 def expm(c: RoutineWriter) -> None:
     square = c.mul("%n", "%n")
     a, *powers, u, v, w = (c.address("%work", c.mul(square, i)) for i in range(_SCRATCH_MATRICES))
