@@ -23,12 +23,7 @@ from tracker.jit.kernels.small_matmul import (
 )
 from tracker.jit.kernels.tall_matmul import plan_rows
 from tracker.jit.lapack import routines
-from tracker.jit.lapack.library_calls import (
-    NOT_TRANSPOSED,
-    ROW_MAJOR,
-    TRANSPOSED,
-    blas_integers,
-)
+from tracker.jit.lapack.library_calls import NOT_TRANSPOSED, ROW_MAJOR, TRANSPOSED, call_blas
 from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter, internal_routine
 from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.runtime import blas, thread_pool
@@ -287,11 +282,8 @@ def _gemv_by_rows(kind: MatrixKind) -> RoutineWriter:
         z = c.address("%z", c.select(transposed, 0, r))
         adds = c.let(f"and i1 {transposed}, {c.compare('ne', r, 0)}")
         beta = c.select_element(adds, "1.0", "0.0")
-        n, m, lead, step, one = blas_integers(c, (count, "%columns", "%lead", "%step", "1"))
-        flags = [f"i32 {ROW_MAJOR}", "i32 %how"]
-        matrix = [n, m, f"{kind.real_type} 1.0", f"ptr {rows}", lead]
-        vectors = [f"ptr {x}", step, f"{kind.real_type} {beta}", f"ptr {z}", one]
-        c.call("void", kind.blas("gemv"), [*flags, *matrix, *vectors])
+        matrix, vectors = (count, "%columns", "1.0", rows, "%lead"), (x, "%step", beta, z, 1)
+        call_blas(c, "gemv", ROW_MAJOR, "%how", *matrix, *vectors)
         c.extend(first, count)
         c.leave_if(c.compare("sge", c.get(first), "%rows"), parts)
     c.ret()
