@@ -38,7 +38,7 @@ from tracker.support.structs import record
 
 _LANES = 8  # of 64 bits
 _UNROLLED_VECTORS = 4  # in a step of a short body: additions to one accumulator take turns
-_LIGHT_BODY = 16  # vector instructions
+_LIGHT_BODY = 16  # instructions, those of functions that are called left out
 _MAX_UNROLLED_LINES = 400  # of short loops in a loop
 _MAX_LIGHT_LINES = 96  # of a short loop that is unrolled as it is
 _MAX_EXACT = 9  # trip count of a loop that becomes one vector of that many lanes
@@ -69,7 +69,7 @@ def widen_loops(text: str) -> str:
         parts += text[at : match.start()], _widen_function(match[0], module)
         at = match.end()
     parts.append(text[at:])
-    return "".join([*module.declarations(text), *parts, *module.wide_functions.values()])
+    return "".join([*module.declarations(text), *parts])
 
 
 @record(frozen=True)
@@ -275,7 +275,8 @@ class _WideLoop:
         lanes = [loop.trip_count] if loop.trip_count else self._lanes()
         self.codes = [self._code(count) for count in lanes]
         code = self.codes[0]
-        if not loop.trip_count and code.accumulators and len(code.lines) <= _LIGHT_BODY:
+        own = len(self.body) - len(code.hoisted)
+        if not loop.trip_count and code.accumulators and own <= _LIGHT_BODY:
             self.codes.insert(0, self._code(code.lanes * _UNROLLED_VECTORS))
         self.hoisted = code.hoisted
 

@@ -65,20 +65,12 @@ def _matched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
 
 
 class VectorModule:
-    """What the functions of a module share: scalar functions, wide copies, declarations."""
+    """What the functions of a module share: scalar functions, declarations."""
 
     def __init__(self, scalar_functions: Mapping[str, str]) -> None:
         self.scalar_functions = scalar_functions
-        self.wide_functions: dict[str, str] = {}
         self.alone: Set[str] = frozenset()  # parameters of the function that alias no other
         self.intrinsics: set[str] = set()
-
-    def wide_function(self, name: str, lanes: int) -> str:
-        """The name of a function on vectors, written when it is first needed."""
-        wide = f"{name}.x{lanes}"
-        if wide not in self.wide_functions:
-            self.wide_functions[wide] = _wide_copy(self, name, lanes)
-        return wide
 
     def scalar_function(self, name: str) -> tuple[dict[str, str], list[str], tuple[str, str]]:
         """A straight-line function: the types of its parameters, its lines, and what it returns."""
@@ -93,26 +85,6 @@ class VectorModule:
 
     def declarations(self, text: str) -> list[str]:
         return [f"{line}\n" for line in sorted(self.intrinsics) if line not in text]
-
-
-def _wide_copy(module: VectorModule, name: str, lanes: int) -> str:
-    """A straight-line function on vectors."""
-    parameters, body, result = module.scalar_function(name)
-    code = VectorCode(lanes, module)
-    for parameter in parameters:
-        code.alias(parameter, parameter)
-    for line in body:
-        code.add(line)
-    types = ", ".join(f"{code.vector(type)} {parameter}" for parameter, type in parameters.items())
-    wide = code.vector(result[0])
-    lines = [
-        f"define internal {wide} @{name}.x{lanes}({types}) alwaysinline {{",
-        *code.before,
-        *code.lines,
-        f"  ret {wide} {code.operand(*result)}",
-        "}\n",
-    ]
-    return "\n".join(lines)
 
 
 _Form = tuple[dict[str, int], int]  # an integer, or the offset of an address: a sum of multiples
@@ -163,10 +135,10 @@ class VectorCode:
         lanes: int,
         module: VectorModule,
         *,
-        cells: Set[str] = frozenset(),
-        tag: str = "",
-        counter: str = "",
-        max_stride: int = MAX_STRIDE,
+        cells: Set[str],
+        tag: str,
+        counter: str,
+        max_stride: int,
     ) -> None:
         self.lanes = lanes
         self.counter = counter
@@ -401,23 +373,15 @@ class VectorCode:
         if any(atom in self.pending for _, atom in pairs):
             self._accumulate_call(name, flags, type, function, [atom for _, atom in pairs])
             return
-        if (
-            len(pairs) > 1
-            and not function.startswith("llvm.")
-            and any(self.is_uniform(atom) for _, atom in pairs)
-        ):
+        if not function.startswith("llvm."):
             self._inline(name, type, function, [atom for _, atom in pairs])
             return
-        if function.startswith("llvm."):
-            target = self._intrinsic(function, type, [kind for kind, _ in pairs])
-        else:
-            target = f"@{self.module.wide_function(function, self.lanes)}"
+        target = self._intrinsic(function, type, [kind for kind, _ in pairs])
         operands = ", ".join(self.typed(kind, a) for kind, a in pairs)
         self.define(name, f"call {flags}{self.vector(type)} {target}({operands})")
 
     def _inline(self, name: str, type: str, function: str, atoms: list[str]) -> None:
-        """Add the body of a function of several arguments: what it computes of uniform ones is
-        uniform."""
+        """Add the body of a function: what it computes of uniform arguments is uniform."""
         parameters, body, (_, result) = self.module.scalar_function(function)
         actual = dict(zip(parameters, atoms, strict=True))
 
