@@ -21,7 +21,7 @@ from tracker.jit.kernels.small_matmul import (
     Product,
     emit_product_loops,
 )
-from tracker.jit.kernels.tall_matmul import plan_rows
+from tracker.jit.kernels.tall_matmul import plan_rows, sums_of_threads
 from tracker.jit.lapack import routines
 from tracker.jit.lapack.library_calls import NOT_TRANSPOSED, ROW_MAJOR, TRANSPOSED, call_blas
 from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter, internal_routine
@@ -29,7 +29,7 @@ from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.runtime import blas, thread_pool
 from tracker.jit.scalar.values import memory_type
 from tracker.jit.schedule.plan_data import UNROLL_LIMIT, Unrolled
-from tracker.jit.schedule.steps import result_buffer
+from tracker.jit.schedule.steps import LoopFunction, result_buffer
 from tracker.ops.shape.memory_order import c_strides
 from tracker.support.structs import record
 
@@ -118,7 +118,12 @@ def _emit_product(driver: Driver, eqn: Eqn) -> None:
         for matrix in (left, right)
     )
     if math.prod(batch) == 1 and product.letter:
-        driver.lines.append(f"  {_call(driver, product, (x, y, target), may_share=True)}")
+        gemv = _gemv(product)
+        if gemv is not None and (threads := _thread_count(gemv)) > 1:
+            kind, where = routines.matrix_kind(product.letter), gemv.of_operands((x, y, target))
+            driver.call_loops(_shared_gemv(driver, kind, gemv, where, threads))
+        else:
+            driver.lines.append(f"  {_call(driver, product, (x, y, target))}")
     else:
         _emit_batch(driver, product, batch, (x, y, target))
 
@@ -150,13 +155,12 @@ def _matrix(driver: Driver, var: Var, batch: tuple[int, ...], *, row: bool) -> M
     return Matrix(pointer, start, transposed, lead, m, n, padded)
 
 
-def _call(
-    driver: Driver, product: Product, where: tuple[str, str, str], *, may_share: bool = False
-) -> str:
-    """The call that multiplies; `may_share`: by several of our threads."""
+def _call(driver: Driver, product: Product, where: tuple[str, str, str]) -> str:
+    """The call that multiplies, on one of our threads."""
     gemv = _gemv(product)
     if gemv is not None:
-        return _gemv_call(driver, product, gemv, where, may_share)
+        kind = routines.matrix_kind(product.letter)
+        return _gemv_call(driver, kind, gemv, gemv.rows, gemv.of_operands(where))
     name, arguments = _blas_call(driver, product, where)
     result = "void" if name.startswith("cblas") else "i64"
     kinds = ", ".join(argument.split()[0] for argument in arguments.split(", "))
@@ -199,6 +203,11 @@ class _Gemv:
     increment: int
     matrix_is_right: bool
 
+    def of_operands(self, where: tuple[str, str, str]) -> tuple[str, str, str]:
+        """The matrix, the vector and the result, of both operands and the result."""
+        x, y, z = where
+        return (y, x, z) if self.matrix_is_right else where
+
 
 def _gemv(product: Product) -> _Gemv | None:
     """A product with a vector as a gemv; None for other products."""
@@ -228,28 +237,20 @@ def _thread_count(gemv: _Gemv) -> int:
 
 
 def _gemv_call(
-    driver: Driver, product: Product, gemv: _Gemv, where: tuple[str, str, str], may_share: bool
+    driver: Driver, kind: MatrixKind, gemv: _Gemv, rows: object, where: tuple[str, str, str]
 ) -> str:
     """The call of a function that multiplies so few rows at a time that BLAS stays on one thread,
     where that is faster. For middling sizes BLAS would wake threads that are not worth it: on a
     busy machine it waits for them a hundred times as long as the product takes. The size is
     compared at run time, so that another shape has the same text."""
-    kind = routines.matrix_kind(product.letter)
     driver.symbols.add(kind.blas("gemv"))
     by_rows = _gemv_by_rows(kind)
-    name = by_rows.name
     driver.needs.intrinsics |= {by_rows.text(), *by_rows.declared}
-    if may_share and (threads := _thread_count(gemv)) > 1:
-        driver.symbols.add(thread_pool.NAME)
-        name = f"{name}.shared"
-        shared = f"{_shared_gemv(kind, threads)}\n{_gemv_task(kind, threads)}"
-        driver.needs.intrinsics |= {shared, thread_pool.DECLARATION}
-    x, y, z = where
-    matrix, vector = (y, x) if gemv.matrix_is_right else (x, y)
+    matrix, vector, target = where
     return (
-        f"call void @{name}(i32 {gemv.transpose}, i64 {gemv.rows}, i64 {gemv.columns}, "
+        f"call void @{by_rows.name}(i32 {gemv.transpose}, i64 {rows}, i64 {gemv.columns}, "
         f"ptr {matrix}, i64 {gemv.matrix.leading_dimension}, "
-        f"ptr {vector}, i64 {gemv.increment}, ptr {z})"
+        f"ptr {vector}, i64 {gemv.increment}, ptr {target})"
     )
 
 
@@ -290,50 +291,27 @@ def _gemv_by_rows(kind: MatrixKind) -> RoutineWriter:
     return c
 
 
-# The rows of a matrix are divided among threads. Sums over rows are in memory of each thread
-# (%apart); the first thread's are in the result.
-_FRAME = (*_GEMV_PARAMETERS[:-1], "ptr %z", "ptr %apart")
-
-
-def _shared_gemv(kind: MatrixKind, threads: int) -> str:
-    c = internal_routine(f"tk.{kind.letter}gemv.shared", _GEMV_PARAMETERS, kind)
-    c.cells.append(f"  %frame = alloca [{len(_FRAME)} x i64], align 16")
-    c.emit(f"%apart.count = mul i64 %columns, {threads}")
-    c.emit(f"%apart = alloca {kind.real_type}, i64 %apart.count, align 64")
-    c.lines += thread_pool.store_frame(_FRAME, "%frame")
-    task = f"ptr @tk.{kind.letter}gemv.task"
-    c.emit(f"call void @{thread_pool.NAME}({task}, ptr %frame, i64 {threads})")
-    with c.when(c.let(f"icmp eq i32 %how, {TRANSPOSED}")), c.loop(0, "%columns") as i:
-        total = c.variable(c.load("%z", i), c.element_type)
-        with c.loop(1, threads) as thread:
-            part = c.load("%apart", c.add(c.mul(thread, "%columns"), i))
-            c.set(total, c.let(f"fadd {c.element_type} {c.get(total)}, {part}"))
-        c.store(c.get(total), "%z", i)
+def _shared_gemv(
+    driver: Driver, kind: MatrixKind, gemv: _Gemv, where: tuple[str, str, str], threads: int
+) -> LoopFunction:
+    """A gemv whose rows are divided among threads; sums over rows are in memory of each thread."""
+    matrix, vector, target = where
+    sums_rows, n = gemv.transpose == TRANSPOSED, gemv.columns
+    parameters, join = ["ptr %a", "ptr %x", "ptr %z"], None
+    c = internal_routine("KERNEL", [*parameters, *thread_pool.PART_PARAMETERS], kind)
+    rows = c.address("%a", c.mul("%lo", gemv.matrix.leading_dimension))
+    x = c.address("%x", c.mul("%lo", gemv.increment)) if sums_rows else "%x"
+    z = c.address("%z", c.mul("%tid", n) if sums_rows else "%lo")
+    c.emit(_gemv_call(driver, kind, gemv, c.sub("%hi", "%lo"), (rows, x, z)))
     c.ret()
-    return c.text()
-
-
-def _gemv_task(kind: MatrixKind, threads: int) -> str:
-    """What a thread does."""
-    name = f"tk.{kind.letter}gemv.task"
-    c = internal_routine(name, ["ptr %frame", "i64 %tid"], kind)
-    c.lines += thread_pool.load_frame(_FRAME)
-    before = c.mul("%rows", "%tid")
-    low = c.let(f"sdiv i64 {before}, {threads}")
-    high = c.let(f"sdiv i64 {c.add(before, '%rows')}, {threads}")
-    transposed = c.let(f"icmp eq i32 %how, {TRANSPOSED}")
-    rows = c.address("%a", c.mul(low, "%lead"))
-    x = c.address("%x", c.select(transposed, c.mul(low, "%step"), 0))
-    apart = c.address("%apart", c.mul("%tid", "%columns"))
-    is_first = c.compare("eq", "%tid", 0)
-    sums = c.let(f"select i1 {is_first}, ptr %z, ptr {apart}")
-    z = c.let(f"select i1 {transposed}, ptr {sums}, ptr {c.address('%z', low)}")
-    c.emit(
-        f"call void @tk.{kind.letter}gemv(i32 %how, i64 {c.sub(high, low)}, i64 %columns, "
-        f"ptr {rows}, i64 %lead, ptr {x}, i64 %step, ptr {z})"
-    )
-    c.ret()
-    return c.text()
+    task = thread_pool.task_text(parameters, gemv.rows, -(-gemv.rows // threads))
+    if sums_rows:
+        apart = f"%apart{len(driver.spills)}"
+        driver.spills.append(f"  {apart} = alloca [{threads * n} x {kind.real_type}], align 64")
+        join = sums_of_threads(kind.real_type, n, threads), [f"ptr {apart}", f"ptr {target}"]
+        target = apart
+    arguments = [f"ptr {pointer}" for pointer in (matrix, vector, target)]
+    return LoopFunction(f"{task}\n{c.text()}", arguments, threads, join)
 
 
 def _is_gram(product: Product) -> bool:
