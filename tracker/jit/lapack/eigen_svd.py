@@ -212,7 +212,7 @@ def pinv(c: RoutineWriter) -> None:
             at = c.entry_address(vt, j, p, k)
             c.store(c.scale_by_real("fmul", c.load(at), kept), at)
     # By rows, what LAPACK leaves is conj(V) (n, k) and U^T (k, m).
-    gemm(c, ("%n", "%m", k), vt, u, "%out")
+    gemm(c, vt, u, "%out", ("%n", "%m", k))
     c.conjugate("%out", c.mul("%n", "%m"))
 
 

@@ -6,6 +6,8 @@ by value, but for complex factors (`call_blas`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tracker.jit.lapack.routine_writer import RoutineWriter
 
 ROW_MAJOR, COLUMN_MAJOR = 101, 102
@@ -73,7 +75,7 @@ def _blas_argument(c: RoutineWriter, kind: str, value: object) -> str:
     return f"ptr {value}" if kind == "p" else f"i32 {value}"
 
 
-def gemm(c: RoutineWriter, shape: tuple[str, str, str], x: str, y: str, target: str) -> None:
+def gemm(c: RoutineWriter, x: str, y: str, target: str, shape: Sequence[str] = ("%n",) * 3) -> None:
     """target = x y, of m rows, n columns and k terms, all in row-major order."""
     _, n, k = shape
     flags = ROW_MAJOR, NOT_TRANSPOSED, NOT_TRANSPOSED
