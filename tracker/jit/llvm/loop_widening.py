@@ -28,7 +28,6 @@ from tracker.jit.llvm.vector_code import (
     NAME,
     PURE_WORDS,
     SIZES,
-    STORE,
     LaneAccumulator,
     LeaveScalar,
     VectorCode,
@@ -288,20 +287,15 @@ class _WideLoop:
             return self._vector_code(lanes, _MAX_EXACT)
 
     def _vector_code(self, lanes: int, max_stride: int) -> VectorCode:
-        tag = f"{self.loop.tag}.{lanes}"
         code = VectorCode(
             lanes,
             self.module,
             cells=self.cells,
-            tag=tag,
+            tag=f"{self.loop.tag}.{lanes}",
             counter=self.loop.counter,
             max_stride=max_stride,
         )
-        code.start_counter(f"%first{tag}")
-        code.written = {m[3] for line in self.body if (m := STORE.fullmatch(line[8:]))}
-        for line in self.body:
-            code.add(line)
-        code.finish()
+        code.add_body(self.body)
         return code
 
     def _lanes(self) -> list[int]:

@@ -1,6 +1,6 @@
 """Vector instructions for the scalar instructions of a loop's body, as LLVM IR text.
 
-`VectorCode.add` takes a body line by line. An instruction is one of three kinds. *Uniform*: no
+`VectorCode.add_body` takes a body line by line. An instruction is one of three kinds. *Uniform*: no
 operand differs between lanes; it is computed once, before the loop. *Linear*: an integer or address
 that grows by a constant from lane to lane; only that of lane 0 is computed. *Varying*: becomes an
 instruction on vectors. `LeaveScalar` is raised for what has no vector form here.
@@ -12,7 +12,7 @@ sums and products that carry `reassoc`, and operations without rounding, are reo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from tracker.support.structs import record
 
@@ -149,8 +149,8 @@ class VectorCode:
         self.before: list[str] = []
         self.lines: list[str] = []
         self.varying: set[str] = set()
-        self.linear: dict[str, int] = {}  # name -> step; of addresses, in bytes
-        self.wide_names: dict[str, str] = {}
+        self.linear = {counter: 1}  # name -> step; of addresses, in bytes
+        self.wide_names = {counter: f"%first{tag}"}
         self.splats: dict[tuple[str, str], str] = {}
         self.roots: dict[str, str] = {}  # address -> parameter
         self.written: set[str] = set()  # addresses
@@ -166,11 +166,6 @@ class VectorCode:
         self.strided: list[_StridedStore] = []
         self.gathers = 0
         self.names = 0
-
-    def start_counter(self, first: str) -> None:
-        """The loop's counter, which is `first` in lane 0."""
-        self.linear[self.counter] = 1
-        self.wide_names[self.counter] = first
 
     def vector(self, type: str) -> str:
         return f"<{self.lanes} x {type}>"
@@ -237,6 +232,13 @@ class VectorCode:
         return known
 
     # Instructions
+
+    def add_body(self, body: Sequence[str]) -> None:
+        """Add all instructions of a loop."""
+        self.written = {m[3] for line in body if (m := STORE.fullmatch(line[8:]))}
+        for line in body:
+            self.add(line)
+        self._finish()
 
     def add(self, line: str) -> None:
         """Add an instruction."""
@@ -539,7 +541,7 @@ class VectorCode:
             last = self.fresh(f"extractelement {self.typed(type, value)}, i64 {self.lanes - 1}")
         self.lines.append(f"  store {type} {last}, ptr {cell}, align {SIZES[type]}")
 
-    def finish(self) -> None:
+    def _finish(self) -> None:
         """Check that no lane reads or writes what another writes."""
         shared = self.accesses.keys() - self.module.alone - self.cells
         if len(shared) > 1 and any(x.writes for root in shared for x in self.accesses[root]):
