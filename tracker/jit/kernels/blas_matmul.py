@@ -117,15 +117,12 @@ def _emit_product(driver: Driver, eqn: Eqn) -> None:
         driver.e.address(matrix.pointer, product.dtype, str(matrix.start))
         for matrix in (left, right)
     )
-    if math.prod(batch) == 1 and product.letter:
-        gemv = _gemv(product)
-        if gemv is not None and (threads := _thread_count(gemv)) > 1:
-            kind, where = routines.matrix_kind(product.letter), gemv.of_operands((x, y, target))
-            driver.call_loops(_shared_gemv(driver, kind, gemv, where, threads))
-        else:
-            driver.lines.append(f"  {_call(driver, product, (x, y, target))}")
+    gemv = _gemv(product) if math.prod(batch) == 1 else None
+    if gemv is not None and (threads := _thread_count(gemv)) > 1:
+        kind, where = routines.matrix_kind(product.letter), gemv.of_operands((x, y, target))
+        driver.call_loops(_shared_gemv(driver, kind, gemv, where, threads))
     else:
-        _emit_batch(driver, product, batch, (x, y, target))
+        _emit_products(driver, product, batch, (x, y, target))
 
 
 def _matrix(driver: Driver, var: Var, batch: tuple[int, ...], *, row: bool) -> Matrix:
@@ -155,40 +152,52 @@ def _matrix(driver: Driver, var: Var, batch: tuple[int, ...], *, row: bool) -> M
     return Matrix(pointer, start, transposed, lead, m, n, padded)
 
 
-def _call(driver: Driver, product: Product, where: tuple[str, str, str]) -> str:
-    """The call that multiplies, on one of our threads."""
-    gemv = _gemv(product)
-    if gemv is not None:
-        kind = routines.matrix_kind(product.letter)
-        return _gemv_call(driver, kind, gemv, gemv.rows, gemv.of_operands(where))
-    name, arguments = _blas_call(driver, product, where)
-    result = "void" if name.startswith("cblas") else "i64"
-    kinds = ", ".join(argument.split()[0] for argument in arguments.split(", "))
-    driver.symbols.add(name)
-    driver.needs.intrinsics.add(f"declare {result} @{name}({kinds})")
-    return f"call {result} @{name}({arguments})"
-
-
-def _emit_batch(
+def _emit_products(
     driver: Driver, product: Product, batch: tuple[int, ...], where: tuple[str, str, str]
 ) -> None:
     """A function that loops over a batch of products, and its call."""
     m, n, _ = product.extents
-    text = memory_type(product.dtype)
     parameters = ["ptr %x", "ptr %y", "ptr noalias %z"]
-    c = FunctionWriter(f"stack{len(driver.bodies)}", parameters, attributes="")
-    c.element_type = text
     steps = [m * n * s for s in c_strides(batch)]
     strides = {"%x": product.left.batch_strides, "%y": product.right.batch_strides, "%z": steps}
+    if product.letter:
+        kind = routines.matrix_kind(product.letter)
+        c: FunctionWriter = RoutineWriter("KERNEL", parameters, kind, result="void", attributes="")
+    else:
+        c = FunctionWriter("KERNEL", parameters, attributes="")
+        c.element_type = memory_type(product.dtype)
     with c.each_of_stack(batch, strides) as (x, y, z):
-        if product.is_small or not product.letter:
-            emit_product_loops(c, product, (x, y, z))
+        if isinstance(c, RoutineWriter) and not (product.is_small and math.prod(batch) > 1):
+            _call_blas(driver, c, product, (x, y, z))
         else:
-            c.emit(_call(driver, product, (x, y, z)))
+            emit_product_loops(c, product, (x, y, z))
     c.ret()
-    driver.bodies.append(c.text())
+    c.linkage = ""
+    driver.needs.intrinsics |= c.declared
+    arguments = [f"ptr {pointer}" for pointer in where]
+    driver.call_loops(LoopFunction(c.text().removeprefix("define "), arguments, 1, None))
+
+
+def _call_blas(
+    driver: Driver, c: RoutineWriter, product: Product, where: tuple[str, str, str]
+) -> None:
+    """Multiply, on one of our threads."""
+    m, n, k = product.extents
+    left, right, gemv = product.left, product.right, _gemv(product)
     x, y, z = where
-    driver.lines.append(f"  call void @{c.name}(ptr {x}, ptr {y}, ptr {z})")
+    if gemv is not None:
+        c.emit(_gemv_call(driver, c.kind, gemv, gemv.rows, gemv.of_operands(where)))
+        return
+    if _is_gram(product):
+        sizes = (n, k, left.leading_dimension, int(left.transposed))
+        symbol = c.kind.symbol("gram")
+        c.call("i64", symbol, [f"ptr {x}", f"ptr {z}", *(f"i64 {size}" for size in sizes)])
+    else:
+        flags = [TRANSPOSED if each.transposed else NOT_TRANSPOSED for each in (left, right)]
+        operands = x, left.leading_dimension, y, right.leading_dimension
+        symbol = c.kind.blas("gemm")
+        call_blas(c, "gemm", ROW_MAJOR, *flags, m, n, k, "1.0", *operands, "0.0", z, n)
+    driver.symbols.add(symbol)
 
 
 @record(frozen=True)
@@ -328,33 +337,3 @@ def _is_gram(product: Product) -> bool:
         and (left.leading_dimension, left.batch_strides)
         == (right.leading_dimension, right.batch_strides)
     )
-
-
-def _blas_call(driver: Driver, product: Product, where: tuple[str, str, str]) -> tuple[str, str]:
-    """The name of the BLAS function and its arguments."""
-    m, n, k = product.extents
-    left, right = product.left, product.right
-    x, y, z = where
-    kind = routines.matrix_kind(product.letter)
-    if _is_gram(product):
-        sizes = (n, k, left.leading_dimension, int(left.transposed))
-        return kind.symbol("gram"), f"ptr {x}, ptr {z}, " + ", ".join(f"i64 {n}" for n in sizes)
-    integer, (one, zero) = kind.integer_type, _one_and_zero(driver, kind)
-    flags = [TRANSPOSED if matrix.transposed else NOT_TRANSPOSED for matrix in (left, right)]
-    return kind.blas("gemm"), (
-        f"i32 {ROW_MAJOR}, i32 {flags[0]}, i32 {flags[1]}, {integer} {m}, {integer} {n}, "
-        f"{integer} {k}, {one}, ptr {x}, {integer} {left.leading_dimension}, ptr {y}, "
-        f"{integer} {right.leading_dimension}, {zero}, ptr {z}, {integer} {n}"
-    )
-
-
-def _one_and_zero(driver: Driver, kind: MatrixKind) -> tuple[str, str]:
-    """Alpha and beta, as BLAS takes them: complex numbers by address."""
-    text = kind.real_type
-    if not kind.is_complex:
-        return f"{text} 1.0", f"{text} 0.0"
-    for name, value in (("one", "1.0"), ("zero", "0.0")):
-        driver.needs.intrinsics.add(
-            f"@tk.{name}.{kind.letter} = private constant [2 x {text}] [{text} {value}, {text} 0.0]"
-        )
-    return f"ptr @tk.one.{kind.letter}", f"ptr @tk.zero.{kind.letter}"
