@@ -1,4 +1,4 @@
-"""Matrix products as calls in the driver: of BLAS, or of the loops in `small_matmul.py`.
+"""Matrix products as functions that call BLAS, or the loops in `small_matmul.py`.
 
 Operands are read in place: a transposed view is BLAS's "transposed", a slice its leading dimension.
 Batches are loops over calls. `why_no_product` says which products neither can compute.
