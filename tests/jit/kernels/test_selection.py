@@ -78,7 +78,7 @@ def test_many_rows(shape, dtype):
     """With networks and without; equal ranks in all rows, and different ones."""
     rows, n = shape
     fits = [
-        sorting_networks.is_quick(b, rows, n, True) and n <= selection._MAX_NETWORK_ROW
+        sorting_networks.KeyRows(b, rows, n, True).is_quick and n <= selection._MAX_NETWORK_ROW
         for b in (32, 64)
     ]
     assert fits == [rows > 3 and n < 300] * 2

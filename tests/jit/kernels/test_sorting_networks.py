@@ -9,6 +9,7 @@ from test_compiled_sort import numbers
 
 from tracker import jit
 from tracker.jit.kernels import sorting_networks
+from tracker.jit.kernels.sorting_networks import KeyRows
 
 
 def test_eight_lines_are_sorted():
@@ -28,7 +29,7 @@ ROWS = [(rows, n) for rows in (3, 4, 7, 8, 15, 16, 17) for n in (77, 80)]
 @pytest.mark.parametrize("kind", ["f8", "f4", "i2", "u1"])
 def test_rows(rows, n, kind):
     """Four, eight or sixteen rows at a time; eight keys of each at a time, and the rest."""
-    assert sorting_networks.is_quick(8 * np.dtype(kind).itemsize, rows, n, True) == (rows > 3)
+    assert KeyRows(8 * np.dtype(kind).itemsize, rows, n, True).is_quick == (rows > 3)
     x = numbers((rows, n), kind)
     others = [(x[::-1, ::-1].copy(),), (np.sort(x, axis=1),)]
     for f in (lambda x: np.sort(x, axis=1), lambda x: np.argsort(x, axis=1, kind="stable")):
@@ -39,10 +40,10 @@ def test_rows(rows, n, kind):
     "bits, values, most", [(64, True, 2048), (32, False, 2048), (64, False, 512)]
 )
 def test_longer_rows_and_few_rows_take_radix_sort(bits, values, most):
-    assert sorting_networks.is_quick(bits, 16, most, values)
-    assert not sorting_networks.is_quick(bits, 16, most + 1, values)
-    assert not sorting_networks.is_quick(bits, 7, most, values)
-    assert not sorting_networks.is_quick(bits, 3, 8, values)
+    assert KeyRows(bits, 16, most, values).is_quick
+    assert not KeyRows(bits, 16, most + 1, values).is_quick
+    assert not KeyRows(bits, 7, most, values).is_quick
+    assert not KeyRows(bits, 3, 8, values).is_quick
 
 
 def test_zeros_keep_their_signs():

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import tracker
+from tracker.jit.codegen.artifact import deserialize
 from tracker.jit.llvm import engine, object_cache
-from tracker.jit.pipeline.lowered_cache import _read_program
 
 TEXT = "define double @f(double %x) {\n  %y = fadd double %x, 1.5\n  ret double %y\n}\n"
 
@@ -253,7 +253,7 @@ def test_invalid_files_are_ignored(folder, put_there):
     object_cache.put("x.program", {}, b"")
     for name in ("a.program", "b.o"):
         put_there(folder / name)
-    assert _read_program("a.program") is None
+    assert object_cache.read("a.program", deserialize) is None
     assert object_cache.read("b.o", lambda facts, data: tuple(facts["exports"])) is None
 
 

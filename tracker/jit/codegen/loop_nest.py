@@ -260,7 +260,7 @@ class KernelWriter:
             accumulator.end_memory()
         parameters = list(self.parameters)
         if self.threads > 1:
-            parameters += ["ptr %partials", "i64 %lo", "i64 %hi", "i64 %tid"]
+            parameters += thread_pool.PART_PARAMETERS
         signature = ", ".join(parameters)
         if self.e.near_limits:
             arguments = ", ".join(map(thread_pool.without_attributes, parameters))

@@ -10,6 +10,7 @@ sizes. LAPACK is called with the integers and names of the library that will be 
 
 from __future__ import annotations
 
+import itertools
 import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,6 +19,7 @@ from typing import Any
 from tracker.ir.types import Type
 from tracker.jit.kernels import portable_blas
 from tracker.jit.lapack.routines import routine_texts
+from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.llvm.size_parameters import sizes_as_parameter
 from tracker.jit.runtime import blas
 from tracker.jit.scalar.values import memory_type
@@ -115,35 +117,24 @@ def _function_units(function: CFunction) -> dict[str, list[str]]:
 def _frame_function(one: SizedFunction, table_words: int, takes_sizes: bool) -> str:
     """The function that stores its parameters and the held arrays, whose addresses follow the
     table, in a frame."""
-    lines, inputs, held = [], iter(range(len(one.inputs))), 0
+    c = _c_function("frame", ["ptr %sizes", *_parameters(one)])
+    slots = c.array(f"[{max(len(one.frame) + len(one.outputs), 1)} x i64]")
+    inputs, held = iter(range(len(one.inputs))), itertools.count(table_words)
     for at, cell in enumerate(one.frame):
-        lines.append(f"  %cell{at} = getelementptr i64, ptr %slots, i64 {at}")
         if isinstance(cell, Type):
-            lines += _store_lines(f"%x{next(inputs)}", cell, f"%cell{at}")
-            continue
-        lines.append(f"  %held{at}.at = getelementptr i64, ptr %sizes, i64 {table_words + held}")
-        lines.append(f"  %held{at} = load ptr, ptr %held{at}.at")
-        lines.append(f"  store ptr %held{at}, ptr %cell{at}")
-        held += 1
+            kind, x = _cell_value(c, f"%x{next(inputs)}", cell)
+        else:
+            kind, x = "ptr", c.load("%sizes", next(held), "ptr")
+        c.store(x, c.address(slots, at), kind=kind)
     for at, _ in enumerate(one.outputs):
-        cell = f"%result{at}"
-        lines.append(f"  {cell} = getelementptr i64, ptr %slots, i64 {len(one.frame) + at}")
-        lines.append(f"  store ptr %x{len(one.inputs) + at}, ptr {cell}")
-    size = max(len(one.frame) + len(one.outputs), 1)
-    return "\n".join(
-        [
-            "",
-            f"define i32 @frame({', '.join(['ptr %sizes', *_parameters(one)])}) {{",
-            f"  %slots = alloca [{size} x i64], align 16",
-            *lines,
-            f"  %status = call i64 @plan({'ptr %sizes, ' * takes_sizes}ptr %slots)",
-            "  %failed = icmp ne i64 %status, 0",
-            "  %answer = zext i1 %failed to i32",
-            "  ret i32 %answer",
-            "}",
-            "",
-        ]
-    )
+        c.store(f"%x{len(one.inputs) + at}", slots, len(one.frame) + at, "ptr")
+    status = c.let(f"call i64 @plan({'ptr %sizes, ' * takes_sizes}ptr {slots})")
+    c.ret(c.let(f"zext i1 {c.compare('ne', status, 0)} to i32"))
+    return f"\n{c.text()}\n"
+
+
+def _c_function(name: str, parameters: Sequence[str]) -> FunctionWriter:
+    return FunctionWriter(name, parameters, linkage="", result="i32", attributes="")
 
 
 def _parameters(one: SizedFunction) -> list[str]:
@@ -152,17 +143,14 @@ def _parameters(one: SizedFunction) -> list[str]:
     return [f"{kind} %x{at}" for at, kind in enumerate(kinds)]
 
 
-def _store_lines(value: str, type: Type, cell: str) -> list[str]:
-    """Store a parameter in its cell: addresses and floats as they are, other numbers widened to 64
-    bits."""
-    if is_address(type):
-        return [f"  store ptr {value}, ptr {cell}"]
-    kind = memory_type(type.dtype)
-    if type.dtype.kind == "f" or kind == "i64":
-        return [f"  store {kind} {value}, ptr {cell}"]
+def _cell_value(c: FunctionWriter, x: str, type: Type) -> tuple[str, str]:
+    """A parameter as its cell holds it: addresses and floats as they are, other numbers widened to
+    64 bits; the type first."""
+    kind = "ptr" if is_address(type) else memory_type(type.dtype)
+    if kind in ("ptr", "i64") or type.dtype.kind == "f":
+        return kind, x
     word = "sext" if type.dtype.kind == "i" else "zext"
-    wide = f"{cell}.wide"
-    return [f"  {wide} = {word} {kind} {value} to i64", f"  store i64 {wide}, ptr {cell}"]
+    return "i64", c.let(f"{word} {kind} {x} to i64")
 
 
 def _data_literal(table: bytes, held: Sequence[str]) -> str:
@@ -187,25 +175,16 @@ def _dispatch(function: CFunction, called: list[str], data: list[str]) -> str:
     lines = [f"declare i32 @{each}({types})" for each in dict.fromkeys(called)]
     lines += _choice_tables(name, called, data)
     sizes = [f"i64 %size.{at}" for at in range(len(function.sizes))]
-    lines.append(f"define i32 @{name}({', '.join([*sizes, *parameters])}) {{")
-    choice = "0"
+    c, choice = _c_function(name, [*sizes, *parameters]), "0"
     for at, values in enumerate(function.sizes.values()):
-        lines += _find_size(at, values)
-        lines += [
-            f"  %before{at} = mul i64 {choice}, {len(values)}",
-            f"  %choice{at} = add i64 %before{at}, %found{at}",
-        ]
-        choice = f"%choice{at}"
-    lines += [
-        f"  %{table}.at = getelementptr ptr, ptr @{name}.{table}, i64 {choice}\n"
-        f"  %{table} = load ptr, ptr %{table}.at"
-        for table in ("code", "data")
-    ]
-    lines.append(f"  %status = call i32 %code({', '.join(['ptr %data', *parameters])})")
-    lines.append("  ret i32 %status")
+        found = _find_size(c, at, values)
+        choice = c.add(c.mul(choice, len(values)), found)
+    code, own = (c.load(f"@{name}.{table}", choice, "ptr") for table in ("code", "data"))
+    c.ret(c.let(f"call i32 {code}({', '.join([f'ptr {own}', *parameters])})"))
     if function.sizes:
-        lines += ["outside:", f"  ret i32 {_OUTSIDE_SIZES}"]
-    return "\n".join([*lines, "}", ""])
+        c.label("outside")
+        c.ret(_OUTSIDE_SIZES)
+    return "\n".join([*lines, c.text(), ""])
 
 
 def _choice_tables(name: str, called: list[str], data: list[str]) -> Iterator[str]:
@@ -219,13 +198,12 @@ def _choice_tables(name: str, called: list[str], data: list[str]) -> Iterator[st
         yield f"@{name}.{table} = private constant {literal}"
 
 
-def _find_size(at: int, values: list[int]) -> list[str]:
-    """Lines that find the position of a size in its values."""
+def _find_size(c: FunctionWriter, at: int, values: list[int]) -> str:
+    """The position of a size in its values."""
     cases = [f"i64 {value}, label %size{at}.{i}" for i, value in enumerate(values)]
-    sources = ", ".join(f"[ {i}, %size{at}.{i} ]" for i, _ in enumerate(values))
-    return [
-        f"  switch i64 %size.{at}, label %outside [ {' '.join(cases)} ]",
-        *(f"size{at}.{i}:\n  br label %known{at}" for i, _ in enumerate(values)),
-        f"known{at}:",
-        f"  %found{at} = phi i64 {sources}",
-    ]
+    c.emit(f"switch i64 %size.{at}, label %outside [ {' '.join(cases)} ]")
+    for i, _ in enumerate(values):
+        c.label(f"size{at}.{i}")
+        c.emit(f"br label %known{at}")
+    c.label(f"known{at}")
+    return c.let("phi i64 " + ", ".join(f"[ {i}, %size{at}.{i} ]" for i, _ in enumerate(values)))

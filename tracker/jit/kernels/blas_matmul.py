@@ -1,4 +1,4 @@
-"""Matrix products as calls in the driver: of BLAS, or of the loops in `small_matmul.py`.
+"""Matrix products as functions that call BLAS, or the loops in `small_matmul.py`.
 
 Operands are read in place: a transposed view is BLAS's "transposed", a slice its leading dimension.
 Batches are loops over calls. `why_no_product` says which products neither can compute.
@@ -21,20 +21,15 @@ from tracker.jit.kernels.small_matmul import (
     Product,
     emit_product_loops,
 )
-from tracker.jit.kernels.tall_matmul import plan_rows
+from tracker.jit.kernels.tall_matmul import plan_rows, sums_of_threads
 from tracker.jit.lapack import routines
-from tracker.jit.lapack.library_calls import (
-    NOT_TRANSPOSED,
-    ROW_MAJOR,
-    TRANSPOSED,
-    blas_integers,
-)
+from tracker.jit.lapack.library_calls import NOT_TRANSPOSED, ROW_MAJOR, TRANSPOSED, call_blas
 from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter, internal_routine
 from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.runtime import blas, thread_pool
 from tracker.jit.scalar.values import memory_type
 from tracker.jit.schedule.plan_data import UNROLL_LIMIT, Unrolled
-from tracker.jit.schedule.steps import result_buffer
+from tracker.jit.schedule.steps import LoopFunction, result_buffer
 from tracker.ops.shape.memory_order import c_strides
 from tracker.support.structs import record
 
@@ -122,10 +117,12 @@ def _emit_product(driver: Driver, eqn: Eqn) -> None:
         driver.e.address(matrix.pointer, product.dtype, str(matrix.start))
         for matrix in (left, right)
     )
-    if math.prod(batch) == 1 and product.letter:
-        driver.lines.append(f"  {_call(driver, product, (x, y, target), may_share=True)}")
+    gemv = _gemv(product) if math.prod(batch) == 1 else None
+    if gemv is not None and (threads := _thread_count(gemv)) > 1:
+        kind, where = routines.matrix_kind(product.letter), gemv.of_operands((x, y, target))
+        driver.call_loops(_shared_gemv(driver, kind, gemv, where, threads))
     else:
-        _emit_batch(driver, product, batch, (x, y, target))
+        _emit_products(driver, product, batch, (x, y, target))
 
 
 def _matrix(driver: Driver, var: Var, batch: tuple[int, ...], *, row: bool) -> Matrix:
@@ -155,41 +152,52 @@ def _matrix(driver: Driver, var: Var, batch: tuple[int, ...], *, row: bool) -> M
     return Matrix(pointer, start, transposed, lead, m, n, padded)
 
 
-def _call(
-    driver: Driver, product: Product, where: tuple[str, str, str], *, may_share: bool = False
-) -> str:
-    """The call that multiplies; `may_share`: by several of our threads."""
-    gemv = _gemv(product)
-    if gemv is not None:
-        return _gemv_call(driver, product, gemv, where, may_share)
-    name, arguments = _blas_call(driver, product, where)
-    result = "void" if name.startswith("cblas") else "i64"
-    kinds = ", ".join(argument.split()[0] for argument in arguments.split(", "))
-    driver.symbols.add(name)
-    driver.needs.intrinsics.add(f"declare {result} @{name}({kinds})")
-    return f"call {result} @{name}({arguments})"
-
-
-def _emit_batch(
+def _emit_products(
     driver: Driver, product: Product, batch: tuple[int, ...], where: tuple[str, str, str]
 ) -> None:
     """A function that loops over a batch of products, and its call."""
     m, n, _ = product.extents
-    text = memory_type(product.dtype)
     parameters = ["ptr %x", "ptr %y", "ptr noalias %z"]
-    c = FunctionWriter(f"stack{len(driver.bodies)}", parameters, attributes="")
-    c.element_type = text
     steps = [m * n * s for s in c_strides(batch)]
     strides = {"%x": product.left.batch_strides, "%y": product.right.batch_strides, "%z": steps}
+    if product.letter:
+        kind = routines.matrix_kind(product.letter)
+        c: FunctionWriter = RoutineWriter("KERNEL", parameters, kind, result="void", attributes="")
+    else:
+        c = FunctionWriter("KERNEL", parameters, attributes="")
+        c.element_type = memory_type(product.dtype)
     with c.each_of_stack(batch, strides) as (x, y, z):
-        if product.is_small or not product.letter:
-            emit_product_loops(c, product, (x, y, z))
+        if isinstance(c, RoutineWriter) and not (product.is_small and math.prod(batch) > 1):
+            _call_blas(driver, c, product, (x, y, z))
         else:
-            c.emit(_call(driver, product, (x, y, z)))
+            emit_product_loops(c, product, (x, y, z))
     c.ret()
-    driver.bodies.append(c.text())
+    c.linkage = ""
+    driver.needs.intrinsics |= c.declared
+    arguments = [f"ptr {pointer}" for pointer in where]
+    driver.call_loops(LoopFunction(c.text().removeprefix("define "), arguments, 1, None))
+
+
+def _call_blas(
+    driver: Driver, c: RoutineWriter, product: Product, where: tuple[str, str, str]
+) -> None:
+    """Multiply, on one of our threads."""
+    m, n, k = product.extents
+    left, right, gemv = product.left, product.right, _gemv(product)
     x, y, z = where
-    driver.lines.append(f"  call void @{c.name}(ptr {x}, ptr {y}, ptr {z})")
+    if gemv is not None:
+        c.emit(_gemv_call(driver, c.kind, gemv, gemv.rows, gemv.of_operands(where)))
+        return
+    if _is_gram(product):
+        sizes = (n, k, left.leading_dimension, int(left.transposed))
+        symbol = c.kind.symbol("gram")
+        c.call("i64", symbol, [f"ptr {x}", f"ptr {z}", *(f"i64 {size}" for size in sizes)])
+    else:
+        flags = [TRANSPOSED if each.transposed else NOT_TRANSPOSED for each in (left, right)]
+        operands = x, left.leading_dimension, y, right.leading_dimension
+        symbol = c.kind.blas("gemm")
+        call_blas(c, "gemm", ROW_MAJOR, *flags, m, n, k, "1.0", *operands, "0.0", z, n)
+    driver.symbols.add(symbol)
 
 
 @record(frozen=True)
@@ -203,6 +211,11 @@ class _Gemv:
     transpose: int
     increment: int
     matrix_is_right: bool
+
+    def of_operands(self, where: tuple[str, str, str]) -> tuple[str, str, str]:
+        """The matrix, the vector and the result, of both operands and the result."""
+        x, y, z = where
+        return (y, x, z) if self.matrix_is_right else where
 
 
 def _gemv(product: Product) -> _Gemv | None:
@@ -233,28 +246,20 @@ def _thread_count(gemv: _Gemv) -> int:
 
 
 def _gemv_call(
-    driver: Driver, product: Product, gemv: _Gemv, where: tuple[str, str, str], may_share: bool
+    driver: Driver, kind: MatrixKind, gemv: _Gemv, rows: object, where: tuple[str, str, str]
 ) -> str:
     """The call of a function that multiplies so few rows at a time that BLAS stays on one thread,
     where that is faster. For middling sizes BLAS would wake threads that are not worth it: on a
     busy machine it waits for them a hundred times as long as the product takes. The size is
     compared at run time, so that another shape has the same text."""
-    kind = routines.matrix_kind(product.letter)
     driver.symbols.add(kind.blas("gemv"))
     by_rows = _gemv_by_rows(kind)
-    name = by_rows.name
     driver.needs.intrinsics |= {by_rows.text(), *by_rows.declared}
-    if may_share and (threads := _thread_count(gemv)) > 1:
-        driver.symbols.add(thread_pool.NAME)
-        name = f"{name}.shared"
-        shared = f"{_shared_gemv(kind, threads)}\n{_gemv_task(kind, threads)}"
-        driver.needs.intrinsics |= {shared, thread_pool.DECLARATION}
-    x, y, z = where
-    matrix, vector = (y, x) if gemv.matrix_is_right else (x, y)
+    matrix, vector, target = where
     return (
-        f"call void @{name}(i32 {gemv.transpose}, i64 {gemv.rows}, i64 {gemv.columns}, "
+        f"call void @{by_rows.name}(i32 {gemv.transpose}, i64 {rows}, i64 {gemv.columns}, "
         f"ptr {matrix}, i64 {gemv.matrix.leading_dimension}, "
-        f"ptr {vector}, i64 {gemv.increment}, ptr {z})"
+        f"ptr {vector}, i64 {gemv.increment}, ptr {target})"
     )
 
 
@@ -287,61 +292,35 @@ def _gemv_by_rows(kind: MatrixKind) -> RoutineWriter:
         z = c.address("%z", c.select(transposed, 0, r))
         adds = c.let(f"and i1 {transposed}, {c.compare('ne', r, 0)}")
         beta = c.select_element(adds, "1.0", "0.0")
-        n, m, lead, step, one = blas_integers(c, (count, "%columns", "%lead", "%step", "1"))
-        flags = [f"i32 {ROW_MAJOR}", "i32 %how"]
-        matrix = [n, m, f"{kind.real_type} 1.0", f"ptr {rows}", lead]
-        vectors = [f"ptr {x}", step, f"{kind.real_type} {beta}", f"ptr {z}", one]
-        c.call("void", kind.blas("gemv"), [*flags, *matrix, *vectors])
+        matrix, vectors = (count, "%columns", "1.0", rows, "%lead"), (x, "%step", beta, z, 1)
+        call_blas(c, "gemv", ROW_MAJOR, "%how", *matrix, *vectors)
         c.extend(first, count)
         c.leave_if(c.compare("sge", c.get(first), "%rows"), parts)
     c.ret()
     return c
 
 
-# The rows of a matrix are divided among threads. Sums over rows are in memory of each thread
-# (%apart); the first thread's are in the result.
-_FRAME = (*_GEMV_PARAMETERS[:-1], "ptr %z", "ptr %apart")
-
-
-def _shared_gemv(kind: MatrixKind, threads: int) -> str:
-    c = internal_routine(f"tk.{kind.letter}gemv.shared", _GEMV_PARAMETERS, kind)
-    c.cells.append(f"  %frame = alloca [{len(_FRAME)} x i64], align 16")
-    c.emit(f"%apart.count = mul i64 %columns, {threads}")
-    c.emit(f"%apart = alloca {kind.real_type}, i64 %apart.count, align 64")
-    c.lines += thread_pool.store_frame(_FRAME, "%frame")
-    task = f"ptr @tk.{kind.letter}gemv.task"
-    c.emit(f"call void @{thread_pool.NAME}({task}, ptr %frame, i64 {threads})")
-    with c.when(c.let(f"icmp eq i32 %how, {TRANSPOSED}")), c.loop(0, "%columns") as i:
-        total = c.variable(c.load("%z", i), c.element_type)
-        with c.loop(1, threads) as thread:
-            part = c.load("%apart", c.add(c.mul(thread, "%columns"), i))
-            c.set(total, c.let(f"fadd {c.element_type} {c.get(total)}, {part}"))
-        c.store(c.get(total), "%z", i)
+def _shared_gemv(
+    driver: Driver, kind: MatrixKind, gemv: _Gemv, where: tuple[str, str, str], threads: int
+) -> LoopFunction:
+    """A gemv whose rows are divided among threads; sums over rows are in memory of each thread."""
+    matrix, vector, target = where
+    sums_rows, n = gemv.transpose == TRANSPOSED, gemv.columns
+    parameters, join = ["ptr %a", "ptr %x", "ptr %z"], None
+    c = internal_routine("KERNEL", [*parameters, *thread_pool.PART_PARAMETERS], kind)
+    rows = c.address("%a", c.mul("%lo", gemv.matrix.leading_dimension))
+    x = c.address("%x", c.mul("%lo", gemv.increment)) if sums_rows else "%x"
+    z = c.address("%z", c.mul("%tid", n) if sums_rows else "%lo")
+    c.emit(_gemv_call(driver, kind, gemv, c.sub("%hi", "%lo"), (rows, x, z)))
     c.ret()
-    return c.text()
-
-
-def _gemv_task(kind: MatrixKind, threads: int) -> str:
-    """What a thread does."""
-    name = f"tk.{kind.letter}gemv.task"
-    c = internal_routine(name, ["ptr %frame", "i64 %tid"], kind)
-    c.lines += thread_pool.load_frame(_FRAME)
-    before = c.mul("%rows", "%tid")
-    low = c.let(f"sdiv i64 {before}, {threads}")
-    high = c.let(f"sdiv i64 {c.add(before, '%rows')}, {threads}")
-    transposed = c.let(f"icmp eq i32 %how, {TRANSPOSED}")
-    rows = c.address("%a", c.mul(low, "%lead"))
-    x = c.address("%x", c.select(transposed, c.mul(low, "%step"), 0))
-    apart = c.address("%apart", c.mul("%tid", "%columns"))
-    is_first = c.compare("eq", "%tid", 0)
-    sums = c.let(f"select i1 {is_first}, ptr %z, ptr {apart}")
-    z = c.let(f"select i1 {transposed}, ptr {sums}, ptr {c.address('%z', low)}")
-    c.emit(
-        f"call void @tk.{kind.letter}gemv(i32 %how, i64 {c.sub(high, low)}, i64 %columns, "
-        f"ptr {rows}, i64 %lead, ptr {x}, i64 %step, ptr {z})"
-    )
-    c.ret()
-    return c.text()
+    task = thread_pool.task_text(parameters, gemv.rows, -(-gemv.rows // threads))
+    if sums_rows:
+        apart = f"%apart{len(driver.spills)}"
+        driver.spills.append(f"  {apart} = alloca [{threads * n} x {kind.real_type}], align 64")
+        join = sums_of_threads(kind.real_type, n, threads), [f"ptr {apart}", f"ptr {target}"]
+        target = apart
+    arguments = [f"ptr {pointer}" for pointer in (matrix, vector, target)]
+    return LoopFunction(f"{task}\n{c.text()}", arguments, threads, join)
 
 
 def _is_gram(product: Product) -> bool:
@@ -358,33 +337,3 @@ def _is_gram(product: Product) -> bool:
         and (left.leading_dimension, left.batch_strides)
         == (right.leading_dimension, right.batch_strides)
     )
-
-
-def _blas_call(driver: Driver, product: Product, where: tuple[str, str, str]) -> tuple[str, str]:
-    """The name of the BLAS function and its arguments."""
-    m, n, k = product.extents
-    left, right = product.left, product.right
-    x, y, z = where
-    kind = routines.matrix_kind(product.letter)
-    if _is_gram(product):
-        sizes = (n, k, left.leading_dimension, int(left.transposed))
-        return kind.symbol("gram"), f"ptr {x}, ptr {z}, " + ", ".join(f"i64 {n}" for n in sizes)
-    integer, (one, zero) = kind.integer_type, _one_and_zero(driver, kind)
-    flags = [TRANSPOSED if matrix.transposed else NOT_TRANSPOSED for matrix in (left, right)]
-    return kind.blas("gemm"), (
-        f"i32 {ROW_MAJOR}, i32 {flags[0]}, i32 {flags[1]}, {integer} {m}, {integer} {n}, "
-        f"{integer} {k}, {one}, ptr {x}, {integer} {left.leading_dimension}, ptr {y}, "
-        f"{integer} {right.leading_dimension}, {zero}, ptr {z}, {integer} {n}"
-    )
-
-
-def _one_and_zero(driver: Driver, kind: MatrixKind) -> tuple[str, str]:
-    """Alpha and beta, as BLAS takes them: complex numbers by address."""
-    text = kind.real_type
-    if not kind.is_complex:
-        return f"{text} 1.0", f"{text} 0.0"
-    for name, value in (("one", "1.0"), ("zero", "0.0")):
-        driver.needs.intrinsics.add(
-            f"@tk.{name}.{kind.letter} = private constant [2 x {text}] [{text} {value}, {text} 0.0]"
-        )
-    return f"ptr @tk.one.{kind.letter}", f"ptr @tk.zero.{kind.letter}"

@@ -12,13 +12,7 @@ from __future__ import annotations
 
 import re
 
-from tracker.jit.lapack.library_calls import (
-    NOT_TRANSPOSED,
-    ROW_MAJOR,
-    TRANSPOSED,
-    blas_integers,
-    scalar_argument,
-)
+from tracker.jit.lapack.library_calls import NOT_TRANSPOSED, ROW_MAJOR, TRANSPOSED, call_blas
 from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter, internal_routine
 
 _SUPPORT = {
@@ -122,11 +116,9 @@ def _gram(kind: MatrixKind) -> str:
         c.let(f"select i1 {flipped}, i32 {one}, i32 {other}")
         for one, other in ((TRANSPOSED, NOT_TRANSPOSED), (NOT_TRANSPOSED, TRANSPOSED))
     ]
-    n, k, lead = blas_integers(c, ("%n", "%k", "%lead"))
-    one, zero = scalar_argument(c, "1.0"), scalar_argument(c, "0.0")
-    arguments = [f"i32 {ROW_MAJOR}", *(f"i32 {flag}" for flag in flags), n, n, k, one, "ptr %a"]
-    arguments += [lead, "ptr %a", lead, zero, "ptr %z", n]
-    c.call("void", f"tk.plain.{kind.letter}gemm", arguments)
+    sizes, operands = ("%n", "%n", "%k"), ("%a", "%lead", "%a", "%lead")
+    values = ROW_MAJOR, *flags, *sizes, "1.0", *operands, "0.0", "%z", "%n"
+    call_blas(c, "gemm", *values, symbol=f"tk.plain.{kind.letter}gemm")
     c.ret()
     return "\n".join([*c.declared, c.text()])
 

@@ -336,11 +336,9 @@ def _close_text(c: FunctionWriter) -> None:
     c.return_if(c.is_null(journal), "")
     state = c.call("i32", "PyGILState_Ensure", [])
     error = [f"ptr {c.array('ptr')}" for _ in range(3)]
-    args = c.array("[2 x ptr]")
     c.call("void", "PyErr_Fetch", error)
-    fails = c.compare("ne", "%fails", 0)
-    c.store(journal, args, 0, "ptr")
-    c.store(c.let(f"select i1 {fails}, ptr @True, ptr @False"), args, 1, "ptr")
+    fails = c.let(f"select i1 {c.compare('ne', '%fails', 0)}, ptr @True, ptr @False")
+    args = c.cells_of("ptr", [journal, fails])
     arguments = ["ptr %function", f"ptr {args}", "i64 2", "ptr null"]
     answer = c.call("ptr", "PyObject_Vectorcall", arguments)
     for thing in (answer, journal):

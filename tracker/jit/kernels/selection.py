@@ -12,7 +12,6 @@ that a stable sort would have put at the rank.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -21,8 +20,8 @@ import numpy as np
 
 from tracker.ir.graph import Eqn
 from tracker.ir.types import Type
-from tracker.jit.kernels import sorting_networks
 from tracker.jit.kernels.sort import insertion_sort_text
+from tracker.jit.kernels.sorting_networks import KeyRows, key_rows, select_routine
 from tracker.jit.llvm.function_writer import FunctionWriter, RoutineText
 from tracker.jit.schedule.plan_data import Buffer
 from tracker.jit.schedule.steps import result_buffer
@@ -49,29 +48,28 @@ class SelectStep:
 
     def emit(self, driver: Driver) -> None:
         """Call the routine for all rows."""
-        bits, rows, n, count = _shape(self.eqn)
+        keys, ranks = (o.type for o in self.eqn.operands[:2])
+        rows, count = key_rows(keys), ranks.shape[-1]
         pointers = [f"ptr {driver.readable(o)}" for o in self.eqn.operands]
         pointers.append(f"ptr {driver.pointer(result_buffer(driver, self.eqn))}")
         if self.scratch is not None:
             pointers.append(f"ptr {driver.pointer(self.scratch)}")
         apart = 0 if self.eqn.operands[1].type.shape[0] == 1 else count  # 0: all rows' ranks
-        arguments = f"{', '.join(pointers)}, i64 {rows}, i64 {count}, i64 {apart}"
-        if self.scratch is not None and _uses_networks(bits, rows, n):
-            routine = sorting_networks.select_routine(bits, rows, n)
+        arguments = f"{', '.join(pointers)}, i64 {rows.count}, i64 {count}, i64 {apart}"
+        if self.scratch is not None and _uses_networks(rows):
+            routine = select_routine(rows)
         else:
-            routine = _ROUTINES[self.name](bits)
-            arguments += f", i64 {n}"
+            routine = _ROUTINES[self.name](rows.bits)
+            arguments += f", i64 {rows.length}"
         driver.needs.routines[routine.name] = routine
         driver.lines.append(f"  call void @{routine.name}({arguments})")
 
 
 def plan_select(planner: Planner, eqn: Eqn) -> None:
     """Plan a `Select`: the keys at given ranks of each row."""
-    bits, rows, n, _ = _shape(eqn)
-    if _uses_networks(bits, rows, n):
-        words = sorting_networks.scratch_words(bits, rows, n, values=True)
-    else:
-        words = -(-(n + 2 * _MAX_SORTED) * bits // 64)
+    rows = key_rows(eqn.operands[0].type)
+    words = -(-(rows.length + 2 * _MAX_SORTED) * rows.bits // 64)
+    words = rows.scratch_words if _uses_networks(rows) else words
     scratch = planner.buffer(Type((words,), _WORD), "scratch")
     planner.add_routine_step(SelectStep(eqn, "chosen", scratch))
 
@@ -81,15 +79,8 @@ def plan_locate(planner: Planner, eqn: Eqn) -> None:
     planner.add_routine_step(SelectStep(eqn, "sources"))
 
 
-def _shape(eqn: Eqn) -> tuple[int, int, int, int]:
-    """The bits of a key, the number of rows, keys per row, and ranks per row."""
-    keys, ranks = eqn.operands[0].type, eqn.operands[1].type
-    *front, n = keys.shape
-    return 8 * keys.dtype.itemsize, math.prod(front), n, ranks.shape[-1]
-
-
-def _uses_networks(bits: int, rows: int, n: int) -> bool:
-    return n <= _MAX_NETWORK_ROW and sorting_networks.is_quick(bits, rows, n, values=True)
+def _uses_networks(rows: KeyRows) -> bool:
+    return rows.length <= _MAX_NETWORK_ROW and rows.is_quick
 
 
 # Routines for all rows: `count` ranks per row, `apart` from those of one row to the next row's.

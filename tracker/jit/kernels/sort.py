@@ -10,7 +10,6 @@ Invariants: the sort is stable; keys are only read.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy as np
 from tracker.ir.graph import Eqn, Var
 from tracker.ir.lowering import Sort
 from tracker.ir.types import Type
-from tracker.jit.kernels import sorting_networks
+from tracker.jit.kernels.sorting_networks import KeyRows, key_rows, sort_routine
 from tracker.jit.llvm.function_writer import FunctionWriter, RoutineText
 from tracker.jit.schedule.plan_data import Buffer
 from tracker.jit.schedule.steps import result_buffer
@@ -44,13 +43,14 @@ class SortStep:
         source = driver.readable(self.eqn.operands[0])
         target = driver.pointer(result_buffer(driver, self.eqn))
         scratch = driver.pointer(self.scratch)
-        bits, rows, n, values = _shape(self.eqn)
-        arguments = f"ptr {source}, ptr {target}, ptr {scratch}, i64 {rows}"
-        if sorting_networks.is_quick(bits, rows, n, values):
-            routine = sorting_networks.sort_routine(bits, rows, n, values)
+        rows = _key_rows(self.eqn)
+        arguments = f"ptr {source}, ptr {target}, ptr {scratch}, i64 {rows.count}"
+        if rows.is_quick:
+            routine = sort_routine(rows)
         else:
-            routine = _routine(bits, many=n > _MAX_INSERTION, positions=not values)
-            arguments += f", i64 {n}"
+            many = rows.length > _MAX_INSERTION
+            routine = _routine(rows.bits, many=many, positions=not rows.values)
+            arguments += f", i64 {rows.length}"
         driver.needs.routines[routine.name] = routine
         driver.lines.append(f"  call void @{routine.name}({arguments})")
 
@@ -60,20 +60,15 @@ def plan_sort(planner: Planner, eqn: Eqn) -> None:
     (keys,) = eqn.operands
     assert isinstance(keys, Var)
     planner.contiguous(keys)
-    bits, rows, n, values = _shape(eqn)
-    if sorting_networks.is_quick(bits, rows, n, values):
-        words = sorting_networks.scratch_words(bits, rows, n, values)
-    else:
-        words = -(-n * bits * (1 if values else 2) // 64)
+    rows = _key_rows(eqn)
+    words = -(-rows.length * rows.bits * (1 if rows.values else 2) // 64)
+    words = rows.scratch_words if rows.is_quick else words
     planner.add_routine_step(SortStep(eqn, planner.buffer(Type((words,), _WORD), "scratch")))
 
 
-def _shape(eqn: Eqn) -> tuple[int, int, int, bool]:
-    """The bits of a key, the number of rows, keys per row, and whether the keys are the result."""
+def _key_rows(eqn: Eqn) -> KeyRows:
     assert isinstance(eqn.op.lower, Sort)
-    keys = eqn.operands[0].type
-    *front, n = keys.shape
-    return 8 * keys.dtype.itemsize, math.prod(front), n, eqn.op.lower.values
+    return key_rows(eqn.operands[0].type, eqn.op.lower.values)
 
 
 def insertion_sort_text(bits: int, positions: bool = False) -> str:

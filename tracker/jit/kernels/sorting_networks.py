@@ -3,7 +3,7 @@
 A block of rows is transposed so that a *line* (a vector) holds one key of each row; lines are
 compared and exchanged lane by lane, in an order that depends on no key. Eight lines at a time are
 sorted in registers (Batcher's network), then pairs of runs are merged (bitonic merge: the second
-run reversed, then half-cleaners). `is_quick` says for which rows this is fast.
+run reversed, then half-cleaners). `KeyRows.is_quick` says for which rows this is fast.
 
 Three kinds of lines:
 - `values`: the keys themselves; the sorted keys are the result.
@@ -16,9 +16,12 @@ because ties are decided by position.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 
+from tracker.ir.types import Type
 from tracker.jit.llvm.function_writer import FunctionWriter, RoutineText
+from tracker.support.structs import record
 
 _MIN_ROW = 2  # keys of a row
 _MAX_ROW = {"values": 2048, "packed": 2048, "paired": 512}
@@ -26,75 +29,89 @@ _MAX_ROW_OF_FEW = 256  # with fewer than eight rows
 _EIGHT = 8  # lines sorted in registers
 
 
-def line_kind(bits: int, values: bool) -> str:
-    """The kind of lines for keys of `bits` bits, by whether keys or positions are the result."""
-    return "values" if values else "packed" if bits <= 32 else "paired"
+@record(frozen=True)
+class KeyRows:
+    """Rows of keys: the bits of a key, the number of rows, keys per row, and whether sorted keys
+    are the result, or their positions."""
+
+    bits: int
+    count: int
+    length: int
+    values: bool
+
+    @property
+    def kind(self) -> str:
+        """The kind of lines."""
+        return "values" if self.values else "packed" if self.bits <= 32 else "paired"
+
+    @property
+    def lanes(self) -> int:
+        """How many rows are sorted at a time."""
+        wide = self.values and self.bits <= 32 and self.count >= 16
+        return 16 if wide else 8 if self.count >= 8 else 4
+
+    @property
+    def lines(self) -> int:
+        """The lines of keys of a block."""
+        return -(-self.length // _EIGHT) * _EIGHT
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether networks are fast for these rows."""
+        longest = _MAX_ROW[self.kind] if self.count >= _EIGHT else _MAX_ROW_OF_FEW
+        return self.count >= self.lanes and _MIN_ROW <= self.length <= longest
+
+    @property
+    def scratch_words(self) -> int:
+        """The words of 64 bits that the lines of a block take."""
+        return self.lines * self.lanes * (2 if self.kind == "paired" else 1)
 
 
-def lanes(bits: int, kind: str, rows: int) -> int:
-    """How many of these rows are sorted at a time."""
-    return 16 if kind == "values" and bits <= 32 and rows >= 16 else 8 if rows >= 8 else 4
+def key_rows(keys: Type, values: bool = True) -> KeyRows:
+    """The rows of an array of keys."""
+    *front, n = keys.shape
+    return KeyRows(8 * keys.dtype.itemsize, math.prod(front), n, values)
 
 
-def is_quick(bits: int, rows: int, n: int, values: bool) -> bool:
-    """Whether networks are fast for these rows."""
-    kind = line_kind(bits, values)
-    longest = _MAX_ROW[kind] if rows >= _EIGHT else _MAX_ROW_OF_FEW
-    return rows >= lanes(bits, kind, rows) and _MIN_ROW <= n <= longest
-
-
-def scratch_words(bits: int, rows: int, n: int, values: bool) -> int:
-    """The words of 64 bits that the lines of a block take."""
-    kind = line_kind(bits, values)
-    return _padded_length(n) * lanes(bits, kind, rows) * (2 if kind == "paired" else 1)
-
-
-def sort_routine(bits: int, rows: int, n: int, values: bool) -> RoutineText:
+def sort_routine(rows: KeyRows) -> RoutineText:
     """The routine (ptr keys, ptr out, ptr room, i64 rows)."""
-    lines = bits, line_kind(bits, values), rows
-    name = f"tk.rows.{_tag(*lines)}.{n}"
-    return _routine(_NetworkWriter(lines, name, _SORT_PARAMETERS), n, _store_all)
+    return _routine(_NetworkWriter(rows, "rows", _SORT_PARAMETERS), _store_all)
 
 
-def select_routine(bits: int, rows: int, n: int) -> RoutineText:
+def select_routine(rows: KeyRows) -> RoutineText:
     """The routine that gives the keys at some ranks of each row (ptr keys, ptr places, ptr out, ptr
     room, i64 rows, i64 ranks per row, i64 distance of a row's ranks from those of the one before).
     """
-    lines = bits, "values", rows
-    name = f"tk.chosen.rows.{_tag(*lines)}.{n}"
-    return _routine(_NetworkWriter(lines, name, _SELECT_PARAMETERS), n, _store_ranks)
-
-
-def _padded_length(n: int) -> int:
-    return -(-n // _EIGHT) * _EIGHT
-
-
-def _tag(bits: int, kind: str, rows: int) -> str:
-    return f"{kind}.{bits}.{lanes(bits, kind, rows)}"
+    return _routine(_NetworkWriter(rows, "chosen.rows", _SELECT_PARAMETERS), _store_ranks)
 
 
 class _NetworkWriter(FunctionWriter):
-    """A function that works on lines of keys: their bits, their kind, and the number of rows."""
+    """A function that works on lines of keys, for rows of any length, or for those of `rows`."""
 
-    def __init__(self, lines: tuple[int, str, int], name: str, parameters: Sequence[str]) -> None:
-        super().__init__(name, parameters)
-        bits, self.kind, _ = self.of_lines = lines
-        self.tag = _tag(*lines)
-        self.given, self.bytes = f"i{bits}", bits // 8
-        self.word_bytes = self.bytes if self.kind == "values" else 8
-        self.word = f"i{bits}" if self.kind == "values" else "i64"
-        self.lanes = lanes(*lines)
+    def __init__(
+        self, rows: KeyRows, what: str, parameters: Sequence[str], any_length: bool = False
+    ) -> None:
+        self.tag = f"{rows.kind}.{rows.bits}.{rows.lanes}"
+        length = "" if any_length else f".{rows.length}"
+        super().__init__(f"tk.{what}.{self.tag}{length}", parameters)
+        self.rows, self.kind, self.lanes = rows, rows.kind, rows.lanes
+        self.given, self.bytes = f"i{rows.bits}", rows.bits // 8
+        self.word_bytes = self.bytes if rows.values else 8
+        self.word = f"i{8 * self.word_bytes}"
         self.vector = f"<{self.lanes} x {self.word}>"
 
     # Lines
 
     def line_cells(self, line: str) -> list[str]:
         """The addresses of the vectors of a line."""
-        cells = [self.let(f"getelementptr {self.vector}, ptr %room, i64 {line}")]
+        cells = [self.line(line)]
         if self.kind == "paired":
-            beside = self.let(f"add i64 {line}, %lines")
-            cells.append(self.let(f"getelementptr {self.vector}, ptr %room, i64 {beside}"))
+            cells.append(self.line(self.add(line, "%lines")))
         return cells
+
+    def line(self, at: object) -> str:
+        """The address of a vector of keys, or (past all lines of keys) of positions."""
+        return self.address("%room", at, self.vector)
 
     def load_line(self, cells: Sequence[str]) -> list[str]:
         return [self.let(f"load {self.vector}, ptr {cell}, align 8") for cell in cells]
@@ -209,63 +226,58 @@ _SELECT_PARAMETERS = (
 _PASS_PARAMETERS = ("ptr %room", "i64 %lines", "i64 %d")
 
 
-def _routine(
-    t: _NetworkWriter, n: int, turned_out: Callable[[_NetworkWriter, str, int, int], None]
-) -> RoutineText:
+def _routine(t: _NetworkWriter, turned_out: Callable[[_NetworkWriter, str], None]) -> RoutineText:
     """The routine for all rows.
 
     The last block overlaps the one before, so that it is full. `turned_out` emits the stores of the
     results of a block, given the number of its first row.
     """
-    lines, last = _padded_length(n), t.sub("%rows", t.lanes)
+    lines, last = t.rows.lines, t.sub("%rows", t.lanes)
     with t.loop(0, "%rows", step=t.lanes) as start:
         past = t.let(f"icmp ugt i64 {start}, {last}")
         first = t.select(past, last, start)
-        at = t.mul(first, n)
-        _each_key(t, at, n, lines, _load_eight, _load_one)
-        for line in range(n, lines):
-            t.emit(f"store {t.vector} splat ({t.word} -1), ptr {_line(t, line)}, align 8")
+        _each_key(t, first, _load_eight, _load_one)
+        for line in range(t.rows.length, lines):
+            t.emit(f"store {t.vector} splat ({t.word} -1), ptr {t.line(line)}, align 8")
             if t.kind == "paired":
-                beside = _line(t, lines + line)
-                t.emit(f"store {t.vector} splat (i64 -1), ptr {beside}, align 8")
+                t.emit(f"store {t.vector} splat (i64 -1), ptr {t.line(lines + line)}, align 8")
         for part, distance in _steps(lines):
             t.emit(f"call void @tk.{part}.{t.tag}(ptr %room, i64 {lines}, i64 {distance})")
-        turned_out(t, first, n, lines)
+        turned_out(t, first)
     t.ret()
     texts: set[str] = set()
     for name, emit_pass in _PASSES.items():
-        each = _NetworkWriter(t.of_lines, f"tk.{name}.{t.tag}", _PASS_PARAMETERS)
+        each = _NetworkWriter(t.rows, name, _PASS_PARAMETERS, any_length=True)
         emit_pass(each)
         each.ret()
         texts |= {each.text(), *each.declared}
     return t.routine(texts)
 
 
-_Transpose = Callable[[_NetworkWriter, str, str, int, int], None]
+_Transpose = Callable[[_NetworkWriter, str, str], None]
 
 
-def _each_key(
-    t: _NetworkWriter, at: str, n: int, lines: int, eight: _Transpose, one: _Transpose
-) -> None:
-    """Apply `eight` or `one` to the keys of a block, eight columns at a time."""
-    in_eights = n - n % _EIGHT if t.lanes % _EIGHT == 0 else 0
+def _each_key(t: _NetworkWriter, first: str, eight: _Transpose, one: _Transpose) -> None:
+    """Apply `eight` or `one` to the keys of a block, eight columns at a time: given the position of
+    a key in the first row, and its number."""
+    n = t.rows.length
+    at, in_eights = t.mul(first, n), n - n % _EIGHT if t.lanes % _EIGHT == 0 else 0
     if in_eights:
         with t.loop(0, in_eights, step=_EIGHT) as i:
-            eight(t, t.add(at, i), i, n, lines)
+            eight(t, t.add(at, i), i)
     if in_eights < n:
         with t.loop(in_eights, n) as i:
-            one(t, t.add(at, i), i, n, lines)
+            one(t, t.add(at, i), i)
 
 
-def _load_eight(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
+def _load_eight(t: _NetworkWriter, at: str, i: str) -> None:
     """Load eight keys of each row into eight lines, from line i on."""
     given = f"<8 x {t.given}>"
     numbers = [t.add(i, k) for k in range(_EIGHT)]
     for group in range(0, t.lanes, _EIGHT):
         rows = []
         for row in range(group, group + _EIGHT):
-            where = t.add(at, row * n)
-            cell = t.address("%keys", where, t.given)
+            cell = t.address("%keys", t.add(at, row * t.rows.length), t.given)
             rows.append(t.let(f"load {given}, ptr {cell}, align {t.bytes}"))
         if t.kind == "packed":
             places = t.vector_of("i64", numbers)
@@ -273,29 +285,24 @@ def _load_eight(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
             high = [t.let(f"shl <8 x i64> {row}, splat (i64 32)") for row in wide]
             rows = [t.let(f"or <8 x i64> {row}, {places}") for row in high]
         for number, line in zip(numbers, _transposed(t, rows), strict=True):
-            to = _lane(t, number, group)
+            to = t.address(t.line(number), group, t.word)
             t.emit(f"store <8 x {t.word}> {line}, ptr {to}, align 8")
     if t.kind == "paired":
         for number in numbers:
-            _store_position(t, number, lines)
+            _store_position(t, number)
 
 
-def _store_eight(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
+def _store_eight(t: _NetworkWriter, at: str, i: str) -> None:
     """Store eight lines, from line i on, as eight results of each row."""
-    from_ = i if t.kind != "paired" else t.add(i, lines)
+    from_ = i if t.kind != "paired" else t.add(i, t.rows.lines)
     for group in range(0, t.lanes, _EIGHT):
-        cells = [_lane(t, t.add(from_, k), group) for k in range(_EIGHT)]
+        cells = [t.address(t.line(t.add(from_, k)), group, t.word) for k in range(_EIGHT)]
         held = [t.let(f"load <8 x {t.word}>, ptr {cell}, align 8") for cell in cells]
         if t.kind == "packed":
             held = [t.let(f"and <8 x i64> {x}, splat (i64 {2**32 - 1})") for x in held]
         for row, x in enumerate(_transposed(t, held), group):
-            to = t.address("%out", t.add(at, row * n), t.word)
+            to = t.address("%out", t.add(at, row * t.rows.length), t.word)
             t.emit(f"store <8 x {t.word}> {x}, ptr {to}, align {t.word_bytes}")
-
-
-def _lane(t: _NetworkWriter, line: str, lane: int) -> str:
-    first = t.let(f"getelementptr {t.vector}, ptr %room, i64 {line}")
-    return t.address(first, lane, t.word)
 
 
 def _transposed(t: _NetworkWriter, rows: Sequence[str]) -> list[str]:
@@ -314,40 +321,34 @@ def _transposed(t: _NetworkWriter, rows: Sequence[str]) -> list[str]:
     return vectors
 
 
-def _line(t: _NetworkWriter, line: int) -> str:
-    return t.let(f"getelementptr {t.vector}, ptr %room, i64 {line}")
-
-
-def _load_one(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
-    """Load key i of each row of a block into line i; `at` is the position in the first row."""
-    cell = t.let(f"getelementptr {t.vector}, ptr %room, i64 {i}")
+def _load_one(t: _NetworkWriter, at: str, i: str) -> None:
+    """Load key i of each row of a block into line i."""
+    cell = t.line(i)
     for lane in range(t.lanes):
-        where = t.add(at, lane * n)
-        key = t.load("%keys", where, t.given)
+        key = t.load("%keys", t.add(at, lane * t.rows.length), t.given)
         if t.kind == "packed":
             wide = t.let(f"zext {t.given} {key} to i64")
             key = t.let(f"or i64 {t.let(f'shl i64 {wide}, 32')}, {i}")
         t.store(key, cell, lane, t.word)
     if t.kind == "paired":
-        _store_position(t, i, lines)
+        _store_position(t, i)
 
 
-def _store_position(t: _NetworkWriter, line: str, lines: int) -> None:
+def _store_position(t: _NetworkWriter, line: str) -> None:
     """Store the initial position beside a line of keys."""
     numbers = t.splat(t.lanes, "i64", line)
-    beside = t.add(line, lines)
-    cell = t.let(f"getelementptr {t.vector}, ptr %room, i64 {beside}")
+    cell = t.line(t.add(line, t.rows.lines))
     t.emit(f"store {t.vector} {numbers}, ptr {cell}, align 8")
 
 
-def _store_all(t: _NetworkWriter, first: str, n: int, lines: int) -> None:
+def _store_all(t: _NetworkWriter, first: str) -> None:
     """Store the results of all lines."""
-    at = t.mul(first, n)
-    _each_key(t, at, n, lines, _store_eight, _store_one)
+    _each_key(t, first, _store_eight, _store_one)
 
 
-def _store_ranks(t: _NetworkWriter, first: str, n: int, lines: int) -> None:
+def _store_ranks(t: _NetworkWriter, first: str) -> None:
     """Store the keys at the wanted ranks of each row, which may differ between rows."""
+    n = t.rows.length
     with t.loop(0, "%count") as i:
         for lane in range(t.lanes):
             row = t.add(first, lane)
@@ -357,13 +358,11 @@ def _store_ranks(t: _NetworkWriter, first: str, n: int, lines: int) -> None:
             t.store(key, "%out", t.add(t.mul(row, "%count"), i), t.word)
 
 
-def _store_one(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
+def _store_one(t: _NetworkWriter, at: str, i: str) -> None:
     """Store line i as result i of each row."""
-    line = i if t.kind != "paired" else t.add(i, lines)
-    cell = t.let(f"getelementptr {t.vector}, ptr %room, i64 {line}")
+    cell = t.line(i if t.kind != "paired" else t.add(i, t.rows.lines))
     for lane in range(t.lanes):
         x = t.load(cell, lane, t.word)
         if t.kind == "packed":
             x = t.let(f"and i64 {x}, {2**32 - 1}")
-        where = t.add(at, lane * n)
-        t.store(x, "%out", where, t.word)
+        t.store(x, "%out", t.add(at, lane * t.rows.length), t.word)

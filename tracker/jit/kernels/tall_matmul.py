@@ -306,17 +306,18 @@ def emit_row_product(driver: Driver, product: RowProduct) -> LoopFunction:
     arguments.append(f"ptr {target}")
     join = None
     if product.partial_sums is not None:
-        join = _join_text(product), [f"ptr {target}", f"ptr {out}"]
+        dtype, size = product.eqn.out.type.dtype, product.eqn.out.type.size
+        sums = sums_of_threads(memory_type(dtype), size, product.threads)
+        join = sums, [f"ptr {target}", f"ptr {out}"]
     return LoopFunction(text, arguments, product.threads, join)
 
 
-def _join_text(product: RowProduct) -> str:
-    """A function that adds up the sums of threads."""
-    kind, size = memory_type(product.eqn.out.type.dtype), product.eqn.out.type.size
+def sums_of_threads(kind: str, size: int, threads: int) -> str:
+    """A function that adds up as many sums of each thread."""
     c = FunctionWriter("KERNEL", ["ptr noalias %x", "ptr noalias %z"], attributes="")
     with c.loop(0, size) as i:
         total = ""
-        for thread in range(product.threads):
+        for thread in range(threads):
             part = c.load("%x", c.add(i, thread * size), kind)
             total = c.let(f"fadd {kind} {total}, {part}") if total else part
         c.store(total, "%z", i, kind)
@@ -359,16 +360,13 @@ class _RowProductWriter:
         else:
             self._products()
         parameters = ["ptr noalias %x", "ptr noalias %y", "ptr noalias %z"]
-        task = ""
-        if self.threads > 1:
-            n = self.rows[0]
-            task = (
-                thread_pool.task_text(parameters, n, -(-n // self.threads)) + "\ndefine internal "
-            )
-            parameters += ["ptr %partials", "i64 %lo", "i64 %hi", "i64 %tid"]
-        self.c.parameters = parameters
+        self.c.parameters, n = parameters, self.rows[0]
         self.c.ret()
-        return task + self.c.text().removeprefix("define internal ")
+        if self.threads == 1:
+            return self.c.text().removeprefix("define internal ")
+        self.c.parameters = [*parameters, *thread_pool.PART_PARAMETERS]
+        task = thread_pool.task_text(parameters, n, -(-n // self.threads))
+        return f"{task}\n{self.c.text()}"
 
     # The two forms
 

@@ -8,7 +8,6 @@ Invariant: of several results, those that are not used are written to one cell e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -72,16 +71,8 @@ def _routine(loop: ufunc_loops.UfuncLoop, at: int, core: tuple[int, int] | None)
         ]
     c = FunctionWriter(name, ["ptr %out", "i64 %n", *parameters])
     c.cells.append("  %cell = alloca [2 x i64], align 16")
-    arrays = [_array(c, "ptr", args), _array(c, "i64", counts), _array(c, "i64", steps)]
+    arrays = [c.cells_of("ptr", args), c.cells_of("i64", counts), c.cells_of("i64", steps)]
     data = c.load(f"@{loop.symbol}.data", kind="ptr")
     c.emit(f"call void @{loop.symbol}({', '.join(f'ptr {x}' for x in (*arrays, data))})")
     c.ret()
     return c
-
-
-def _array(c: FunctionWriter, kind: str, values: Sequence[str]) -> str:
-    """Values in consecutive cells."""
-    array = c.array(f"[{len(values)} x {kind}]")
-    for at, value in enumerate(values):
-        c.store(value, array, at, kind)
-    return array

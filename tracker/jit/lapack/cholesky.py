@@ -13,12 +13,11 @@ from tracker.jit.lapack.library_calls import (
     RIGHT,
     ROW_MAJOR,
     TRANSPOSED,
-    blas_integers,
+    call_blas,
     char_argument,
     failure_flag,
     integer_argument,
     ptr,
-    scalar_argument,
 )
 from tracker.jit.lapack.routine_writer import MAX_LOOP_ROWS, RoutineWriter, routine
 
@@ -71,10 +70,8 @@ def gram(c: RoutineWriter) -> None:
     """a a^T for n rows of k numbers, `%lead` apart (`%flip`: a^T a); one half is computed."""
     transposed = c.compare("ne", "%flip", 0)
     trans = c.let(f"select i1 {transposed}, i32 {TRANSPOSED}, i32 {NOT_TRANSPOSED}")
-    n, k, lead = blas_integers(c, ("%n", "%k", "%lead"))
-    flags = [f"i32 {flag}" for flag in (ROW_MAJOR, LOWER, trans)]
-    one, zero = scalar_argument(c, "1.0"), scalar_argument(c, "0.0")
-    c.call("void", c.kind.blas("syrk"), [*flags, n, k, one, "ptr %a", lead, zero, "ptr %x", n])
+    sizes, flags = ("%n", "%k"), (ROW_MAJOR, LOWER, trans)
+    call_blas(c, "syrk", *flags, *sizes, "1.0", "%a", "%lead", "0.0", "%x", "%n")
     with c.loop(0, "%n") as i, c.loop(0, i) as j:
         c.store(c.load(c.entry_address("%x", i, j, "%n")), c.entry_address("%x", j, i, "%n"))
 
@@ -82,14 +79,13 @@ def gram(c: RoutineWriter) -> None:
 _BLOCK_ROWS = 32  # rows
 
 
-@routine("l g x work", "n", name="cholesky_pull")
-def cholesky_pullback(c: RoutineWriter) -> None:
+@routine("l g x work", "n", scratch=lambda n: (min(n, _BLOCK_ROWS) ** 2, 0))
+def cholesky_pull(c: RoutineWriter) -> None:
     """The pullback of the factor L: from a cotangent (whose lower half is read) to that of the
     matrix, in its lower half. I. Murray (2016), the blocked algorithm of section 5, with adjoints
     for his transposes."""
     c.copy("%g", "%x", c.mul("%n", "%n"))
     blocks = c.let(f"udiv i64 {c.add('%n', _BLOCK_ROWS - 1)}, {_BLOCK_ROWS}")
-    one, minus = scalar_argument(c, "1.0"), scalar_argument(c, "-1.0")
     with c.loop_down(0, blocks) as block:
         j = c.mul(block, _BLOCK_ROWS)
         left = c.sub("%n", j)
@@ -103,15 +99,13 @@ def cholesky_pullback(c: RoutineWriter) -> None:
             trans: int, shape: tuple[str, str, str], a: str, b: str, at: str, lead: str = "%n"
         ) -> None:
             """%x[at:] -= op(a) b, of m rows, n columns, k terms; rows of `a` are `lead` apart."""
-            m, n, k, mine, others = blas_integers(c, (*shape, lead, "%n"))
-            flags = [f"i32 {flag}" for flag in (ROW_MAJOR, trans, NOT_TRANSPOSED)]
-            target = ptr(c.address("%x", at))
-            arguments = [m, n, k, minus, ptr(a), mine, ptr(b), others, one, target, others]
-            c.call("void", c.kind.blas("gemm"), [*flags, *arguments])
+            flags, target = (ROW_MAJOR, trans, NOT_TRANSPOSED), c.address("%x", at)
+            call_blas(c, "gemm", *flags, *shape, "-1.0", a, lead, b, "%n", "1.0", target, "%n")
 
         with c.when(c.compare("sgt", rest, 0)):
             cl, cx = (c.address(m, c.add(below, j)) for m in ("%l", "%x"))
-            _divide_by_triangle(c, one, (rest, size), d, cx)
+            flags = ROW_MAJOR, RIGHT, LOWER, NOT_TRANSPOSED, NON_UNIT_DIAGONAL
+            call_blas(c, "trsm", *flags, rest, size, "1.0", d, "%n", cx, "%n")
             subtract(NOT_TRANSPOSED, (rest, j, size), cx, c.address("%l", row), below)
             subtract(ADJOINT, (size, size, rest), cx, cl, c.add(row, j))
             subtract(ADJOINT, (size, j, rest), cx, c.address("%l", below), row)
@@ -157,10 +151,3 @@ def _pullback_block(c: RoutineWriter, d: str, dx: str, size: str) -> None:
                 c.store(c.subtract_product(c.load(mine, p), conjugated, c.load(line, p)), mine, p)
                 c.store(c.subtract_product(c.load(other, p), scaled, c.load(own, p)), other, p)
         c.store(c.element(c.real_op("fmul", bar, "0.5")), mine, q)
-
-
-def _divide_by_triangle(c: RoutineWriter, one: str, shape: tuple[str, str], t: str, x: str) -> None:
-    """x = x t^-1, in place, both with rows %n apart."""
-    m, k, lead = blas_integers(c, (*shape, "%n"))
-    flags = [f"i32 {flag}" for flag in (ROW_MAJOR, RIGHT, LOWER, NOT_TRANSPOSED, NON_UNIT_DIAGONAL)]
-    c.call("void", c.kind.blas("trsm"), [*flags, m, k, one, ptr(t), lead, ptr(x), lead])

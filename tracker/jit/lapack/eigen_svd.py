@@ -8,8 +8,10 @@ numbers, of complex matrices `%lrwork` real ones, and `%liwork` integers (`works
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
+from tracker.jit.lapack import workspace_queries as queries
 from tracker.jit.lapack.library_calls import (
     char_argument,
     failure_flag,
@@ -18,13 +20,21 @@ from tracker.jit.lapack.library_calls import (
     load_integer,
     ptr,
 )
-from tracker.jit.lapack.routine_writer import RoutineDecorator, RoutineWriter, routine
+from tracker.jit.lapack.routine_writer import (
+    RoutineBody,
+    RoutineWriter,
+    Scratch,
+    WorkspaceQuery,
+    routine,
+)
 
 
-def lapack_routine(operands: str, sizes: str, *, has_workspace: bool = True) -> RoutineDecorator:
-    """Decorator of the body of a routine; `has_workspace`: LAPACK has workspace of its own."""
-    workspace = " lwork lrwork liwork" if has_workspace else ""
-    return routine(f"{operands} out work", sizes + workspace)
+def lapack_routine(
+    operands: str, sizes: str, scratch: Scratch, query: WorkspaceQuery | None = None
+) -> Callable[[RoutineBody], RoutineBody]:
+    """Decorator of the body of a routine; `query`: LAPACK has workspace of its own."""
+    sizes += "" if query is None else " lwork lrwork liwork"
+    return routine(f"{operands} out work", sizes, scratch=scratch, query=query)
 
 
 def call_lapack(c: RoutineWriter, name: str, arguments: Sequence[str], letters: int = 0) -> None:
@@ -66,18 +76,20 @@ def _eigen(c: RoutineWriter, vectors: bool) -> None:
         c.transpose("%work", c.address("%out", "%n"), "%n", "%n")
 
 
-@lapack_routine("a", "n lower")
+@lapack_routine(
+    "a", "n lower", lambda n, lower: (n * n, n), functools.partial(queries.eigenvalues, job="V")
+)
 def eigh(c: RoutineWriter) -> None:
     """Eigenvalues, then vectors."""
     _eigen(c, vectors=True)
 
 
-@lapack_routine("a", "n lower")
+@lapack_routine("a", "n lower", lambda n, lower: (n * n, 0), queries.eigenvalues)
 def eigvalsh(c: RoutineWriter) -> None:
     _eigen(c, vectors=False)
 
 
-@lapack_routine("a", "n")
+@lapack_routine("a", "n", lambda n: (2 * n * n + 2 * n, 0), queries.general_eigenvectors)
 def eig(c: RoutineWriter) -> None:
     """Eigenvalues of a general matrix, then its vectors; complex numbers for every matrix."""
     square = c.mul("%n", "%n")
@@ -148,7 +160,12 @@ def _call_gesdd(
     call_lapack(c, "gesdd", arguments, 1)
 
 
-@lapack_routine("a", "m n full")
+def _svd_scratch(m: int, n: int, full: int) -> tuple[int, int]:
+    vectors = m * m + n * n if full else (m + n) * min(m, n)
+    return m * n + vectors, min(m, n)
+
+
+@lapack_routine("a", "m n full", _svd_scratch, queries.singular_values)
 def svd(c: RoutineWriter) -> None:
     """Singular values, U, V^H; `%full`: with all columns."""
     k, full = min_extent(c), c.compare("ne", "%full", 0)
@@ -165,14 +182,19 @@ def svd(c: RoutineWriter) -> None:
     c.transpose(vt, c.address(target, c.mul("%m", columns)), "%n", rows)
 
 
-@lapack_routine("a", "m n")
+@lapack_routine("a", "m n", lambda m, n: (m * n, 0), queries.singular_values)
 def svdvals(c: RoutineWriter) -> None:
     c.transpose("%a", "%work", "%m", "%n")
     own = c.address("%work", c.mul("%m", "%n"))
     _call_gesdd(c, char_argument(c, "N"), "%out", own, own, "1", own)
 
 
-@lapack_routine("a cutoff", "m n")
+@lapack_routine(
+    "a cutoff",
+    "m n",
+    lambda m, n: _svd_scratch(m, n, 0),
+    functools.partial(queries.singular_values, full=0),
+)
 def pinv(c: RoutineWriter) -> None:
     """V diag(1 / s) U^H; singular values up to `%cutoff` times the largest count as zero."""
     k = min_extent(c)
@@ -190,11 +212,11 @@ def pinv(c: RoutineWriter) -> None:
             at = c.entry_address(vt, j, p, k)
             c.store(c.scale_by_real("fmul", c.load(at), kept), at)
     # By rows, what LAPACK leaves is conj(V) (n, k) and U^T (k, m).
-    gemm(c, ("%n", "%m", k), vt, u, "%out")
+    gemm(c, vt, u, "%out", ("%n", "%m", k))
     c.conjugate("%out", c.mul("%n", "%m"))
 
 
-@lapack_routine("a", "m n k")
+@lapack_routine("a", "m n k", lambda m, n, k: (m * max(n, k) + min(m, n), 0), queries.qr_factors)
 def qr(c: RoutineWriter) -> None:
     """Q (m rows, `%k` columns), then R (`%k` rows, n columns)."""
     least = min_extent(c)
@@ -217,7 +239,12 @@ def qr(c: RoutineWriter) -> None:
     c.transpose("%work", "%out", "%k", "%m")
 
 
-@lapack_routine("a b cutoff", "m n k")
+@lapack_routine(
+    "a b cutoff",
+    "m n k",
+    lambda m, n, k: (m * n + max(m, n) * k, min(m, n)),
+    queries.least_squares,
+)
 def lstsq(c: RoutineWriter) -> None:
     """The solution (n rows, `%k` columns) for m rows of `%b`, then the rank."""
     height = c.select(c.compare("slt", "%m", "%n"), "%n", "%m")

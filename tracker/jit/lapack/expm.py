@@ -21,12 +21,7 @@ _COEFFICIENTS = [  # of the approximant's numerator; the denominator has alterna
 ]
 
 
-def scratch_size(n: int) -> tuple[int, int]:
-    """Scratch: elements of matrices, and words."""
-    return (_SCRATCH_MATRICES + 1) * n * n, 2 * n + 2
-
-
-@routine("a out work", "n")
+@routine("a out work", "n", scratch=lambda n: ((_SCRATCH_MATRICES + 1) * n * n, 2 * n + 2))
 def expm(c: RoutineWriter) -> None:
     square = c.mul("%n", "%n")
     a, *powers, u, v, w = (c.address("%work", c.mul(square, i)) for i in range(_SCRATCH_MATRICES))
@@ -39,9 +34,9 @@ def expm(c: RoutineWriter) -> None:
         c.set(scale, c.real_op("fmul", c.get(scale), "0.5"))
     with c.loop(0, square) as i:
         c.store(c.scale_by_real("fmul", c.load("%a", i), c.get(scale)), a, i)
-    _product(c, a, a, powers[0])
+    gemm(c, a, a, powers[0])
     _approximant(c, powers, (u, v, w))
-    _product(c, a, w, u)
+    gemm(c, a, w, u)
     with c.loop(0, square) as i:  # (v - u) x = v + u
         x, y = c.load(u, i), c.load(v, i)
         c.store(c.minus(y, x), a, i)
@@ -53,7 +48,7 @@ def expm(c: RoutineWriter) -> None:
     c.return_if(c.compare("ne", singular, 0), 1)
     with c.loop(0, halvings):
         c.copy("%out", u, square)
-        _product(c, u, u, "%out")
+        gemm(c, u, u, "%out")
 
 
 def _norm(c: RoutineWriter) -> str:
@@ -84,11 +79,11 @@ def _approximant(c: RoutineWriter, powers: Sequence[str], parts: Sequence[str]) 
     """v: the even terms; w: the odd ones, over the matrix. `powers[0]` is the square already."""
     u, v, w = parts
     for at in (1, 2):
-        _product(c, powers[at - 1], powers[0], powers[at])
+        gemm(c, powers[at - 1], powers[0], powers[at])
     for target, odd in ((v, 0), (w, 1)):  # the upper half times the sixth power
         b = _COEFFICIENTS[odd::2]
         _linear_combination(c, u, [0.0, *b[4:]], powers)
-        _product(c, powers[2], u, target)
+        gemm(c, powers[2], u, target)
         _linear_combination(c, target, b[:4], powers, accumulate=True)
 
 
@@ -111,7 +106,3 @@ def _linear_combination(
             c.store(total, target, at)
         at = c.mul(i, c.add("%n", 1))
         c.store(c.plus(c.load(target, at), c.literal(repr(weights[0]))), target, at)
-
-
-def _product(c: RoutineWriter, x: str, y: str, target: str) -> None:
-    gemm(c, ("%n", "%n", "%n"), x, y, target)

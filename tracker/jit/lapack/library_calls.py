@@ -1,7 +1,7 @@
 """Calls of BLAS and LAPACK in a routine's text: CBLAS's constants, and arguments as both take them.
 
 LAPACK takes every argument by address (`char_argument`, `integer_argument`, `failure_flag`), CBLAS
-by value (`blas_integers`, `scalar_argument`).
+by value, but for complex factors (`call_blas`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,14 @@ NOT_TRANSPOSED, TRANSPOSED, ADJOINT = 111, 112, 113
 UPPER, LOWER = 121, 122
 NON_UNIT_DIAGONAL, UNIT_DIAGONAL = 131, 132
 LEFT, RIGHT = 141, 142
+# The arguments of CBLAS's functions: e a flag, i an extent, s a factor, p an address.
+_BLAS_ARGUMENTS = {
+    "gemm": "eeeiiispipispi",
+    "gemv": "eeiispipispi",
+    "syrk": "eeeiispispi",
+    "trsm": "eeeeeiispipi",
+    "trsv": "eeeeipipi",
+}
 
 
 def char_argument(c: RoutineWriter, text: str) -> str:
@@ -48,23 +56,27 @@ def load_integer(c: RoutineWriter, pointer: str, index: object) -> str:
     return c.let(f"sext i32 {found} to i64") if c.kind.integer_type == "i32" else found
 
 
-def blas_integers(c: RoutineWriter, sizes: Sequence[str]) -> list[str]:
-    """Extents as BLAS takes them."""
-    if c.kind.integer_type == "i64":
-        return [f"i64 {size}" for size in sizes]
-    return [f"i32 {c.let(f'trunc i64 {size} to i32')}" for size in sizes]
+def call_blas(c: RoutineWriter, name: str, *values: object, symbol: str = "") -> None:
+    """Call a function of CBLAS, or one that takes the same arguments. Extents are i64, factors
+    literals."""
+    pairs = zip(_BLAS_ARGUMENTS[name], values, strict=True)
+    arguments = [_blas_argument(c, kind, value) for kind, value in pairs]
+    c.call("void", symbol or c.kind.blas(name), arguments)
 
 
-def scalar_argument(c: RoutineWriter, value: str) -> str:
-    """A factor as BLAS takes it: complex ones by address."""
-    if c.kind.is_complex:
-        return f"ptr {c.variable(c.literal(value), c.element_type)}"
-    return f"{c.element_type} {value}"
+def _blas_argument(c: RoutineWriter, kind: str, value: object) -> str:
+    if kind == "i":
+        narrow = c.kind.integer_type == "i32"
+        return f"i32 {c.let(f'trunc i64 {value} to i32')}" if narrow else f"i64 {value}"
+    if kind == "s" and not c.kind.is_complex:
+        return f"{c.element_type} {value}"
+    if kind == "s":
+        return f"ptr {c.variable(c.literal(str(value)), c.element_type)}"
+    return f"ptr {value}" if kind == "p" else f"i32 {value}"
 
 
-def gemm(c: RoutineWriter, shape: tuple[str, str, str], x: str, y: str, target: str) -> None:
+def gemm(c: RoutineWriter, x: str, y: str, target: str, shape: Sequence[str] = ("%n",) * 3) -> None:
     """target = x y, of m rows, n columns and k terms, all in row-major order."""
-    m, n, k = blas_integers(c, shape)
-    flags = [f"i32 {flag}" for flag in (ROW_MAJOR, NOT_TRANSPOSED, NOT_TRANSPOSED)]
-    operands = [ptr(x), k, ptr(y), n, scalar_argument(c, "0.0"), ptr(target), n]
-    c.call("void", c.kind.blas("gemm"), [*flags, m, n, k, scalar_argument(c, "1.0"), *operands])
+    _, n, k = shape
+    flags = ROW_MAJOR, NOT_TRANSPOSED, NOT_TRANSPOSED
+    call_blas(c, "gemm", *flags, *shape, "1.0", x, k, y, n, "0.0", target, n)

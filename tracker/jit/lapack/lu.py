@@ -21,11 +21,10 @@ from tracker.jit.lapack.library_calls import (
     TRANSPOSED,
     UNIT_DIAGONAL,
     UPPER,
-    blas_integers,
+    call_blas,
     integer_argument,
     load_integer,
     ptr,
-    scalar_argument,
 )
 from tracker.jit.lapack.routine_writer import MAX_LOOP_ROWS, RoutineWriter, routine
 
@@ -131,18 +130,15 @@ def _call_blas(c: RoutineWriter, upper: str, flip: str, unit: str) -> None:
     def pick(condition: str, yes: int, no: int) -> str:
         return c.let(f"select i1 {condition}, i32 {yes}, i32 {no}")
 
-    n, k, step = blas_integers(c, ("%n", "%k", "1"))
     diagonal = pick(unit, UNIT_DIAGONAL, NON_UNIT_DIAGONAL)
     single = c.compare("eq", "%k", 1)
     with c.when(single):
         half, trans = pick(upper, UPPER, LOWER), pick(flip, TRANSPOSED, NOT_TRANSPOSED)
-        flags = [f"i32 {flag}" for flag in (COLUMN_MAJOR, half, trans, diagonal)]
-        c.call("void", c.kind.blas("trsv"), [*flags, n, "ptr %t", n, "ptr %x", step])
+        call_blas(c, "trsv", COLUMN_MAJOR, half, trans, diagonal, "%n", "%t", "%n", "%x", 1)
     with c.when(c.logical_not(single)):  # in row-major order, T is its transpose
         half, trans = pick(upper, LOWER, UPPER), pick(flip, NOT_TRANSPOSED, TRANSPOSED)
-        flags = [f"i32 {flag}" for flag in (ROW_MAJOR, LEFT, half, trans, diagonal)]
-        sizes = [n, k, scalar_argument(c, "1.0"), "ptr %t", n, "ptr %x", k]
-        c.call("void", c.kind.blas("trsm"), [*flags, *sizes])
+        flags = ROW_MAJOR, LEFT, half, trans, diagonal
+        call_blas(c, "trsm", *flags, "%n", "%k", "1.0", "%t", "%n", "%x", "%k")
 
 
 def _substitute(c: RoutineWriter, single: bool, upper: str, flip: str, unit: str) -> None:

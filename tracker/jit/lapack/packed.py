@@ -5,12 +5,13 @@ Permutations are whole numbers in the dtype of the result, as in the ops that re
 
 from __future__ import annotations
 
+from tracker.jit.lapack import workspace_queries as queries
 from tracker.jit.lapack.eigen_svd import call_lapack, lapack_routine, lapack_workspace, min_extent
 from tracker.jit.lapack.library_calls import integer_argument, load_integer
-from tracker.jit.lapack.routine_writer import RoutineWriter
+from tracker.jit.lapack.routine_writer import RoutineWriter, routine
 
 
-@lapack_routine("a", "m n", has_workspace=False)
+@lapack_routine("a", "m n", lambda m, n: (m * n, min(m, n)))
 def lu_factor(c: RoutineWriter) -> None:
     """Both factors in one matrix, then for each row the row that it was exchanged with; 1 where the
     matrix is singular, because SciPy then warns."""
@@ -29,7 +30,7 @@ def _store_pivots(c: RoutineWriter, places: str, target: str, count: str) -> Non
         c.store(c.element(c.let(f"sitofp i64 {row} to double")), target, i)
 
 
-@lapack_routine("pivots", "k rows", has_workspace=False)
+@routine("pivots out work", "k rows")
 def permutation(c: RoutineWriter) -> None:
     """The order of `%rows` rows after `%k` exchanges; 1 where there is no such row."""
     with c.loop(0, "%rows") as i:
@@ -45,7 +46,7 @@ def permutation(c: RoutineWriter) -> None:
         c.store(x, "%out", j, "double")
 
 
-@lapack_routine("a", "m n")
+@lapack_routine("a", "m n", lambda m, n: (m * n + min(m, n), n), queries.column_order)
 def column_order(c: RoutineWriter) -> None:
     """The order of columns in QR with pivoting."""
     tau = c.address("%work", c.mul("%m", "%n"))
@@ -62,7 +63,11 @@ def column_order(c: RoutineWriter) -> None:
         c.store(c.let(f"sitofp i64 {row} to double"), "%out", i, "double")
 
 
-@lapack_routine("ab b", "n k lower upper", has_workspace=False)
+@lapack_routine(
+    "ab b",
+    "n k lower upper",
+    lambda n, k, lower, upper: ((2 * lower + upper + 1 + k) * n, n),
+)
 def solve_banded(c: RoutineWriter) -> None:
     """The solution of a system given by its `%lower` + 1 + `%upper` diagonals."""
     rows = c.add(c.add("%lower", "%upper"), 1)

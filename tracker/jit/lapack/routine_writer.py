@@ -10,11 +10,16 @@ Invariant: a routine's text is the same for all processes; sizes are arguments.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.support.structs import record
+
+if TYPE_CHECKING:
+    from tracker.jit.lapack.workspace_queries import LapackWorkspace
 
 MAX_LOOP_ROWS = 24  # beyond, LAPACK is faster than loops
 _REAL_TYPES = {"s": "float", "d": "double", "c": "float", "z": "double"}
@@ -249,23 +254,46 @@ class RoutineWriter(FunctionWriter):
 
 
 RoutineBody = Callable[[RoutineWriter], str | None]
-RoutineDecorator = Callable[[RoutineBody], Callable[[MatrixKind], RoutineWriter]]
+Scratch = Callable[..., tuple[int, int]]
+WorkspaceQuery = Callable[..., "LapackWorkspace"]
 
 
-def routine(pointers: str, integers: str, aliased: str = "", name: str = "") -> RoutineDecorator:
+@record(frozen=True)
+class RoutineSpec:
+    """A routine: the function that writes its text; its scratch by its sizes (elements of matrices,
+    and real numbers); the query for LAPACK's workspace."""
+
+    write: Callable[[MatrixKind], RoutineWriter]
+    scratch: Scratch | None
+    query: WorkspaceQuery | None
+
+
+ROUTINES: dict[str, RoutineSpec] = {}
+
+
+def routine(
+    pointers: str,
+    integers: str,
+    aliased: str = "",
+    *,
+    scratch: Scratch | None = None,
+    query: WorkspaceQuery | None = None,
+) -> Callable[[RoutineBody], RoutineBody]:
     """Decorator of a function that writes the body of a routine, which has its name, and gives what
     the routine returns, if not 0; no pointer but `aliased` may alias another."""
     parameters = [f"ptr noalias %{x}" for x in pointers.split()]
     parameters += [f"ptr %{x}" for x in aliased.split()]
     parameters += [f"i64 %{x}" for x in integers.split()]
 
-    def decorate(body: RoutineBody) -> Callable[[MatrixKind], RoutineWriter]:
+    def decorate(body: RoutineBody) -> RoutineBody:
+        @functools.cache
         def write(kind: MatrixKind) -> RoutineWriter:
-            c = RoutineWriter(kind.symbol(name or body.__name__), parameters, kind)
+            c = RoutineWriter(kind.symbol(body.__name__), parameters, kind)
             c.ret(body(c) or 0)
             return c
 
-        return write
+        ROUTINES[body.__name__] = RoutineSpec(write, scratch, query)
+        return body
 
     return decorate
 

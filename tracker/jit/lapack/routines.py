@@ -1,4 +1,4 @@
-"""The table of routines: their text, the library functions they call, their workspace.
+"""What is known of routines, and their machine code: workspace, symbols, addresses.
 
 A routine is `i64 tk.<letter><name>(operands..., out, work, sizes...)`, for matrices of the numbers
 that BLAS has the letter for; it returns 0, or another number where NumPy would raise. It is
@@ -9,123 +9,18 @@ Invariant: LAPACK's optimal workspace is queried, so that it blocks as it does f
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-
 import numpy as np
 
 from tracker.ir.graph import Eqn
 from tracker.ir.lowering import Routine
-from tracker.jit.lapack import cholesky, eigen_svd, expm, lu, packed
-from tracker.jit.lapack import workspace_queries as queries
-from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter
+from tracker.jit.lapack import cholesky, eigen_svd, expm, lu, packed  # noqa: F401 (routines)
+from tracker.jit.lapack.routine_writer import ROUTINES, MatrixKind
 from tracker.jit.llvm import object_cache
 from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime import blas
-from tracker.support.structs import record
 
 _LETTERS = {np.dtype(np.float64): "d", np.dtype(np.complex128): "z"}
 Sizes = tuple[int, ...]
-
-
-@record(frozen=True)
-class RoutineSpec:
-    """A routine: the function that writes its text; the functions of LAPACK, of BLAS and of our own
-    that it calls (two names: of real and of complex matrices); its scratch by its sizes (elements
-    of matrices, and real numbers); the query for LAPACK's workspace."""
-
-    write: Callable[[MatrixKind], RoutineWriter]
-    lapack: tuple[str, ...] = ()
-    blas: tuple[str, ...] = ()
-    own_routines: tuple[str, ...] = ()
-    scratch: Callable[..., tuple[int, int]] | None = None
-    query: Callable[..., queries.LapackWorkspace] | None = None
-
-
-_TRIANGLE = ("triangle",)
-
-ROUTINES: dict[str, RoutineSpec] = {
-    "triangle": RoutineSpec(lu.triangle, blas=("trsv", "trsm")),
-    "gram": RoutineSpec(cholesky.gram, blas=("syrk",)),
-    "cholesky": RoutineSpec(cholesky.cholesky, ("potrf",)),
-    "cholesky_pull": RoutineSpec(
-        cholesky.cholesky_pullback, blas=("trsm", "gemm"), scratch=lambda n: (min(n, 32) ** 2, 0)
-    ),
-    "lu": RoutineSpec(lu.lu, ("getrf",)),
-    "solve": RoutineSpec(lu.solve, own_routines=_TRIANGLE),
-    "inv": RoutineSpec(lu.inv, own_routines=_TRIANGLE),
-    "solve_triangular": RoutineSpec(lu.solve_triangular, own_routines=_TRIANGLE),
-    "det": RoutineSpec(lu.det),
-    "slogdet": RoutineSpec(lu.slogdet),
-    "eigh": RoutineSpec(
-        eigen_svd.eigh,
-        ("syevd heevd",),
-        scratch=lambda n, lower: (n * n, n),
-        query=functools.partial(queries.eigenvalues, job="V"),
-    ),
-    "eigvalsh": RoutineSpec(
-        eigen_svd.eigvalsh,
-        ("syevd heevd",),
-        scratch=lambda n, lower: (n * n, 0),
-        query=queries.eigenvalues,
-    ),
-    "eig": RoutineSpec(
-        eigen_svd.eig,
-        ("geev",),
-        scratch=lambda n: (2 * n * n + 2 * n, 0),
-        query=queries.general_eigenvectors,
-    ),
-    "svd": RoutineSpec(
-        eigen_svd.svd,
-        ("gesdd",),
-        scratch=lambda m, n, full: (
-            m * n + (m * m + n * n if full else (m + n) * min(m, n)),
-            min(m, n),
-        ),
-        query=queries.singular_values,
-    ),
-    "svdvals": RoutineSpec(
-        eigen_svd.svdvals,
-        ("gesdd",),
-        scratch=lambda m, n: (m * n, 0),
-        query=queries.singular_values,
-    ),
-    "pinv": RoutineSpec(
-        eigen_svd.pinv,
-        ("gesdd",),
-        ("gemm",),
-        scratch=lambda m, n: (m * n + (m + n) * min(m, n), min(m, n)),
-        query=functools.partial(queries.singular_values, full=0),
-    ),
-    "qr": RoutineSpec(
-        eigen_svd.qr,
-        ("geqrf", "orgqr ungqr"),
-        scratch=lambda m, n, k: (m * max(n, k) + min(m, n), 0),
-        query=queries.qr_factors,
-    ),
-    "lstsq": RoutineSpec(
-        eigen_svd.lstsq,
-        ("gelsd",),
-        scratch=lambda m, n, k: (m * n + max(m, n) * k, min(m, n)),
-        query=queries.least_squares,
-    ),
-    "lu_factor": RoutineSpec(packed.lu_factor, ("getrf",), scratch=lambda m, n: (m * n, min(m, n))),
-    "permutation": RoutineSpec(packed.permutation),
-    "column_order": RoutineSpec(
-        packed.column_order,
-        ("geqp3",),
-        scratch=lambda m, n: (m * n + min(m, n), n),
-        query=queries.column_order,
-    ),
-    "solve_banded": RoutineSpec(
-        packed.solve_banded,
-        ("gbsv",),
-        scratch=lambda n, k, lower, upper: ((2 * lower + upper + 1 + k) * n, n),
-    ),
-    "expm": RoutineSpec(
-        expm.expm, blas=("gemm",), own_routines=("lu", "solve"), scratch=expm.scratch_size
-    ),
-}
 
 
 def matrix_kind(letter: str) -> MatrixKind:
@@ -154,12 +49,9 @@ def factored_words(n: int, kind: MatrixKind) -> tuple[int, int]:
     return n * n * kind.words_per_element, 2 * n + 2
 
 
-def routine_address(symbol: str, level: int) -> int | None:
-    """The address of a routine by its symbol, compiled at a level; None if there is no such
-    routine."""
+def routine_address(symbol: str, level: int) -> int:
+    """The address of a routine by its symbol, compiled at a level."""
     letter, name = _letter_and_name(symbol)
-    if letter not in "sdcz" or name not in ROUTINES:
-        return None
     return _compiled_routine(name, letter, level)
 
 
@@ -171,10 +63,9 @@ def _letter_and_name(symbol: str) -> tuple[str, str]:
 @locked_cache
 def _compiled_routine(name: str, letter: str, level: int) -> int:
     library, kind = blas.library(), matrix_kind(letter)
-    symbols = {
-        call: routine_address(call, level) or library.symbols[call]
-        for call in _called_symbols(name, kind)
-    }
+    ours, others = _called_symbols(name, kind)
+    symbols = {call: library.symbols[call] for call in others}
+    symbols |= {call: routine_address(call, level) for call in ours}
     text = _routine_text(name, kind)
     module = object_cache.compile_or_load(text, level=level, symbols=symbols)
     _MODULES.append(module)
@@ -197,20 +88,19 @@ def routine_texts(symbol: str, integer_type: str) -> dict[str, str]:
         return {}
     kind = MatrixKind(letter, integer_type)
     texts = {symbol: _routine_text(name, kind)}
-    for other in ROUTINES[name].own_routines:
-        texts |= routine_texts(kind.symbol(other), integer_type)
+    for other in _called_symbols(name, kind)[0]:
+        texts |= routine_texts(other, integer_type)
     return texts
 
 
-def _called_symbols(name: str, kind: MatrixKind) -> list[str]:
-    """The symbols that a routine's text calls."""
-    entry = ROUTINES[name]
-    lapack = (names.split()[-1 if kind.is_complex else 0] for names in entry.lapack)
-    return [
-        *map(kind.lapack, lapack),
-        *map(kind.blas, entry.blas),
-        *map(kind.symbol, entry.own_routines),
-    ]
+def _called_symbols(name: str, kind: MatrixKind) -> tuple[list[str], list[str]]:
+    """The symbols that a routine's text calls: of other routines, and of the library."""
+    declared = sorted(ROUTINES[name].write(kind).declared)
+    symbols = [line.split("@")[1].split("(")[0] for line in declared]
+    return (
+        [symbol for symbol in symbols if symbol.startswith("tk.")],
+        [symbol for symbol in symbols if not symbol.startswith(("tk.", "llvm."))],
+    )
 
 
 def why_no_routine(eqn: Eqn, lower: Routine) -> str:
@@ -237,6 +127,6 @@ def missing_symbol(name: str, kind: MatrixKind) -> str:
 
 def _library_symbols(name: str, kind: MatrixKind) -> set[str]:
     """The library functions that a routine calls, by itself or through other routines."""
-    ours = ROUTINES[name].own_routines
-    own = set(_called_symbols(name, kind)) - set(map(kind.symbol, ours))
-    return own.union(*(_library_symbols(other, kind) for other in ours))
+    ours, others = _called_symbols(name, kind)
+    inner = (_library_symbols(_letter_and_name(symbol)[1], kind) for symbol in ours)
+    return set(others).union(*inner)

@@ -37,6 +37,7 @@ from tracker.jit.llvm.fast_isel import rewrite_for_fast_isel
 from tracker.jit.llvm.lock import LOCK, locked_cache
 from tracker.jit.llvm.loop_widening import widen_loops
 from tracker.jit.llvm.math_calls import call_math_of_long_texts
+from tracker.jit.llvm.text_writer import function_spans
 from tracker.support.forks import register_at_fork
 from tracker.support.structs import record, replace
 
@@ -64,7 +65,7 @@ LINES_PER_CALL = 4  # arithmetic lines per call, below which code is "mostly cal
 _LAST_KNOWN_LLVM = 22  # the last version whose options are known
 
 _BLOCK_END = re.compile(r'\n(?:[-\w.$"]+:|\})')  # a pattern with one first character is fast
-_FUNCTION_END, _PHI = "\n}", " = phi "
+_PHI = " = phi "
 _ERROR_POSITION = re.compile(r":(\d+):(\d+):")
 # Names are looked up in the text: each question to LLVM may wait for the interpreter's lock, for
 # 5 ms where another thread computes.
@@ -327,7 +328,7 @@ def _is_mostly_calls(text: str) -> bool:
 
 def longest_function(text: str) -> int:
     """Lines in the longest function."""
-    return max((text.count("\n", *span) for span in _function_spans(text)), default=0)
+    return max((text.count("\n", *span) for span in function_spans(text)), default=0)
 
 
 def _max_loops(text: str) -> int:
@@ -335,20 +336,12 @@ def _max_loops(text: str) -> int:
     Kernels count in a phi, the loops of `control` in memory."""
     marks = (_PHI, "\nloop.", "\nwhile.")
     of_drivers, most = 0, 0
-    for start, end in _function_spans(text):
+    for start, end in function_spans(text):
         count = sum(text.count(mark, start, end) for mark in marks)
         if count and is_driver(text, start):
             of_drivers += count
         most = max(most, count)
     return max(most, of_drivers)
-
-
-def _function_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of each function in a text."""
-    at = 0
-    while (end := text.find(_FUNCTION_END, at)) >= 0:
-        yield max(text.find("define ", at, end), at), end + 1
-        at = end + len(_FUNCTION_END)
 
 
 def longest_block(text: str) -> int:

@@ -162,6 +162,13 @@ class FunctionWriter(TextWriter):
         self.cells.append(f"  {name} = alloca {kind}")
         return name
 
+    def cells_of(self, kind: str, values: Sequence[object]) -> str:
+        """Values in consecutive cells on the stack."""
+        cells = self.array(f"[{len(values)} x {kind}]")
+        for at, value in enumerate(values):
+            self.store(value, cells, at, kind)
+        return cells
+
     def extend(self, cell: str, by: object) -> str:
         """Add to a variable; its value before."""
         before = self.get(cell)

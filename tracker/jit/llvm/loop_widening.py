@@ -28,7 +28,6 @@ from tracker.jit.llvm.vector_code import (
     NAME,
     PURE_WORDS,
     SIZES,
-    STORE,
     LaneAccumulator,
     LeaveScalar,
     VectorCode,
@@ -38,7 +37,7 @@ from tracker.support.structs import record
 
 _LANES = 8  # of 64 bits
 _UNROLLED_VECTORS = 4  # in a step of a short body: additions to one accumulator take turns
-_LIGHT_BODY = 16  # vector instructions
+_LIGHT_BODY = 16  # instructions, those of functions that are called left out
 _MAX_UNROLLED_LINES = 400  # of short loops in a loop
 _MAX_LIGHT_LINES = 96  # of a short loop that is unrolled as it is
 _MAX_EXACT = 9  # trip count of a loop that becomes one vector of that many lanes
@@ -69,7 +68,7 @@ def widen_loops(text: str) -> str:
         parts += text[at : match.start()], _widen_function(match[0], module)
         at = match.end()
     parts.append(text[at:])
-    return "".join([*module.declarations(text), *parts, *module.wide_functions.values()])
+    return "".join([*module.declarations(text), *parts])
 
 
 @record(frozen=True)
@@ -275,7 +274,8 @@ class _WideLoop:
         lanes = [loop.trip_count] if loop.trip_count else self._lanes()
         self.codes = [self._code(count) for count in lanes]
         code = self.codes[0]
-        if not loop.trip_count and code.accumulators and len(code.lines) <= _LIGHT_BODY:
+        own = len(self.body) - len(code.hoisted)
+        if not loop.trip_count and code.accumulators and own <= _LIGHT_BODY:
             self.codes.insert(0, self._code(code.lanes * _UNROLLED_VECTORS))
         self.hoisted = code.hoisted
 
@@ -287,20 +287,15 @@ class _WideLoop:
             return self._vector_code(lanes, _MAX_EXACT)
 
     def _vector_code(self, lanes: int, max_stride: int) -> VectorCode:
-        tag = f"{self.loop.tag}.{lanes}"
         code = VectorCode(
             lanes,
             self.module,
             cells=self.cells,
-            tag=tag,
+            tag=f"{self.loop.tag}.{lanes}",
             counter=self.loop.counter,
             max_stride=max_stride,
         )
-        code.start_counter(f"%first{tag}")
-        code.written = {m[3] for line in self.body if (m := STORE.fullmatch(line[8:]))}
-        for line in self.body:
-            code.add(line)
-        code.finish()
+        code.add_body(self.body)
         return code
 
     def _lanes(self) -> list[int]:

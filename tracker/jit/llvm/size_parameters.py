@@ -20,6 +20,8 @@ import re
 import struct
 from collections.abc import Iterator, Sequence
 
+from tracker.jit.llvm.text_writer import function_spans
+
 _TABLE_PREFIX = "sizes"
 _MAX_LITERAL = 9  # integers up to here stay in the text, and floats that are quarters
 _MAX_FUNCTION_LINES = 2400  # beyond, its numbers stay
@@ -101,24 +103,14 @@ def table_symbol(name: str) -> str:
 
 def split_functions(text: str) -> Iterator[tuple[str | None, str]]:
     """The text in parts: generated functions with their names, everything between with None."""
-    at = start = 0
-    while (start := _next_function(text, start)) >= 0:
+    at = 0
+    for start, end in function_spans(text):
         name = _FUNCTION_NAME.match(text, start)
-        end = text.index("\n}", start) + 2
         if name and _LIFTED_FUNCTION.match(name[1]):
             yield None, text[at:start]
             yield name[1], text[start:end]
             at = end
-        start = end
     yield None, text[at:]
-
-
-def _next_function(text: str, at: int) -> int:
-    """Where the next definition begins; -1 if there is none."""
-    if at == 0 and text.startswith("define "):
-        return 0
-    found = text.find("\ndefine ", at)
-    return found + 1 if found >= 0 else -1
 
 
 class _SizeTable:

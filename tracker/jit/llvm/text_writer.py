@@ -1,6 +1,16 @@
-"""Writing the text of an LLVM function line by line."""
+"""Writing the text of an LLVM function line by line, and finding functions in a text."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+
+
+def function_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where each function of a text begins and ends."""
+    at = 0
+    while (end := text.find("\n}", at)) >= 0:
+        yield max(text.find("define ", at, end), at), end + 2
+        at = end + 2
 
 
 class SsaNames:

@@ -1,6 +1,6 @@
 """Vector instructions for the scalar instructions of a loop's body, as LLVM IR text.
 
-`VectorCode.add` takes a body line by line. An instruction is one of three kinds. *Uniform*: no
+`VectorCode.add_body` takes a body line by line. An instruction is one of three kinds. *Uniform*: no
 operand differs between lanes; it is computed once, before the loop. *Linear*: an integer or address
 that grows by a constant from lane to lane; only that of lane 0 is computed. *Varying*: becomes an
 instruction on vectors. `LeaveScalar` is raised for what has no vector form here.
@@ -12,7 +12,7 @@ sums and products that carry `reassoc`, and operations without rounding, are reo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from tracker.support.structs import record
 
@@ -56,21 +56,21 @@ class LeaveScalar(Exception):
     """A loop, or a function, has no vector form that is written here."""
 
 
+def _matched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
+    """The match of all of a text; where there is none, the loop is left as it is."""
+    match = pattern.fullmatch(text)
+    if match is None:
+        raise LeaveScalar
+    return match
+
+
 class VectorModule:
-    """What the functions of a module share: scalar functions, wide copies, declarations."""
+    """What the functions of a module share: scalar functions, declarations."""
 
     def __init__(self, scalar_functions: Mapping[str, str]) -> None:
         self.scalar_functions = scalar_functions
-        self.wide_functions: dict[str, str] = {}
         self.alone: Set[str] = frozenset()  # parameters of the function that alias no other
         self.intrinsics: set[str] = set()
-
-    def wide_function(self, name: str, lanes: int) -> str:
-        """The name of a function on vectors, written when it is first needed."""
-        wide = f"{name}.x{lanes}"
-        if wide not in self.wide_functions:
-            self.wide_functions[wide] = _wide_copy(self, name, lanes)
-        return wide
 
     def scalar_function(self, name: str) -> tuple[dict[str, str], list[str], tuple[str, str]]:
         """A straight-line function: the types of its parameters, its lines, and what it returns."""
@@ -85,26 +85,6 @@ class VectorModule:
 
     def declarations(self, text: str) -> list[str]:
         return [f"{line}\n" for line in sorted(self.intrinsics) if line not in text]
-
-
-def _wide_copy(module: VectorModule, name: str, lanes: int) -> str:
-    """A straight-line function on vectors."""
-    parameters, body, result = module.scalar_function(name)
-    code = VectorCode(lanes, module)
-    for parameter in parameters:
-        code.alias(parameter, parameter)
-    for line in body:
-        code.add(line)
-    types = ", ".join(f"{code.vector(type)} {parameter}" for parameter, type in parameters.items())
-    wide = code.vector(result[0])
-    lines = [
-        f"define internal {wide} @{name}.x{lanes}({types}) alwaysinline {{",
-        *code.before,
-        *code.lines,
-        f"  ret {wide} {code.operand(*result)}",
-        "}\n",
-    ]
-    return "\n".join(lines)
 
 
 _Form = tuple[dict[str, int], int]  # an integer, or the offset of an address: a sum of multiples
@@ -155,10 +135,10 @@ class VectorCode:
         lanes: int,
         module: VectorModule,
         *,
-        cells: Set[str] = frozenset(),
-        tag: str = "",
-        counter: str = "",
-        max_stride: int = MAX_STRIDE,
+        cells: Set[str],
+        tag: str,
+        counter: str,
+        max_stride: int,
     ) -> None:
         self.lanes = lanes
         self.counter = counter
@@ -169,8 +149,8 @@ class VectorCode:
         self.before: list[str] = []
         self.lines: list[str] = []
         self.varying: set[str] = set()
-        self.linear: dict[str, int] = {}  # name -> step; of addresses, in bytes
-        self.wide_names: dict[str, str] = {}
+        self.linear = {counter: 1}  # name -> step; of addresses, in bytes
+        self.wide_names = {counter: f"%first{tag}"}
         self.splats: dict[tuple[str, str], str] = {}
         self.roots: dict[str, str] = {}  # address -> parameter
         self.written: set[str] = set()  # addresses
@@ -186,11 +166,6 @@ class VectorCode:
         self.strided: list[_StridedStore] = []
         self.gathers = 0
         self.names = 0
-
-    def start_counter(self, first: str) -> None:
-        """The loop's counter, which is `first` in lane 0."""
-        self.linear[self.counter] = 1
-        self.wide_names[self.counter] = first
 
     def vector(self, type: str) -> str:
         return f"<{self.lanes} x {type}>"
@@ -229,6 +204,14 @@ class VectorCode:
             name = self.splats[type, atom] = self.splat(type, atom, before=True)
         return name
 
+    def typed(self, type: str, atom: str) -> str:
+        """An operand as a vector, with its type."""
+        return f"{self.vector(type)} {self.operand(type, atom)}"
+
+    def _scalar_or_vector(self, type: str, atom: str) -> str:
+        """An operand with its type: as it is, if no lane has a value of its own."""
+        return f"{type} {atom}" if self.is_uniform(atom) else self.typed(type, atom)
+
     def splat(self, type: str, atom: str, before: bool) -> str:
         vector, zeros = self.vector(type), f"<{self.lanes} x i32> zeroinitializer"
         one = self.fresh(f"insertelement {vector} poison, {type} {atom}, i64 0", before)
@@ -249,6 +232,13 @@ class VectorCode:
         return known
 
     # Instructions
+
+    def add_body(self, body: Sequence[str]) -> None:
+        """Add all instructions of a loop."""
+        self.written = {m[3] for line in body if (m := STORE.fullmatch(line[8:]))}
+        for line in body:
+            self.add(line)
+        self._finish()
 
     def add(self, line: str) -> None:
         """Add an instruction."""
@@ -276,17 +266,12 @@ class VectorCode:
 
     def _hoist(self, line: str, name: str, word: str, rest: str) -> None:
         if word == "load":
-            match = LOAD.fullmatch(rest)
-            if match is None:
-                raise LeaveScalar
+            match = _matched(LOAD, rest)
             self._note_access(match[2], match[1], writes=False)
         elif word == "getelementptr":
-            match = _ADDRESS.fullmatch(rest)
-            if match is None:
-                raise LeaveScalar
-            self._note_address(name, match)
-        elif (match := _BINARY.fullmatch(rest)) and match[2] == "i64":
-            self._note_integer(name, word, match[3], match[4])
+            self._note_address(name, _matched(_ADDRESS, rest))
+        elif (binary := _BINARY.fullmatch(rest)) and binary[2] == "i64":
+            self._note_integer(name, word, binary[3], binary[4])
         elif word == "call" and not (name and _PURE_CALL.search(rest)):
             raise LeaveScalar
         self.before.append(line)
@@ -340,85 +325,65 @@ class VectorCode:
         self.lines.append(f"  {name}.v{self.tag} = {instruction}")
 
     def _binary(self, name: str, word: str, rest: str) -> None:
-        match = _BINARY.fullmatch(rest)
-        if match is None:
-            raise LeaveScalar
-        flags, type, a, b = match.groups()
+        flags, type, a, b = _matched(_BINARY, rest).groups()
         if type == "i64" and self._is_linear(name, word, flags, a, b):
             return
         for cell_value, other in ((a, b), (b, a)):
             if cell_value in self.pending:
                 self._accumulate(name, f"{word} {flags}", type, cell_value, other)
                 return
-        self.define(
-            name,
-            f"{word} {flags}{self.vector(type)} {self.operand(type, a)}, {self.operand(type, b)}",
-        )
+        operands = f"{self.typed(type, a)}, {self.operand(type, b)}"
+        self.define(name, f"{word} {flags}{operands}")
 
     def _is_linear(self, name: str, word: str, flags: str, a: str, b: str) -> bool:
         """Define a linear integer, if the result is one."""
         are_scalar = self.is_scalar(a) and self.is_scalar(b)
         if not are_scalar or not self._note_integer(name, word, a, b):
             return False
+        operands = f"{self.wide_names.get(a, a)}, {self.wide_names.get(b, b)}"
+        self._define_linear(name, f"{word} {flags}i64 {operands}")
+        return True
+
+    def _define_linear(self, name: str, instruction: str) -> None:
         self.linear[name] = self.forms[name][0].get(self.counter, 0)
         self.wide_names[name] = f"{name}.l{self.tag}"
-        operands = f"{self.wide_names.get(a, a)}, {self.wide_names.get(b, b)}"
-        self.lines.append(f"  {name}.l{self.tag} = {word} {flags}i64 {operands}")
-        return True
+        self.lines.append(f"  {name}.l{self.tag} = {instruction}")
 
     def _elementwise(self, name: str, word: str, rest: str) -> None:
         if word == "fneg" and (match := _UNARY.fullmatch(rest)):
             flags, type, a = match.groups()
-            self.define(name, f"fneg {flags}{self.vector(type)} {self.operand(type, a)}")
+            self.define(name, f"fneg {flags}{self.typed(type, a)}")
         elif word in ("fcmp", "icmp") and (match := _COMPARE.fullmatch(rest)):
             relation, type, a, b = match.groups()
-            operands = f"{self.operand(type, a)}, {self.operand(type, b)}"
-            self.define(name, f"{word} {relation} {self.vector(type)} {operands}")
+            operands = f"{self.typed(type, a)}, {self.operand(type, b)}"
+            self.define(name, f"{word} {relation} {operands}")
         elif word == "select" and (match := _SELECT.fullmatch(rest)):
             condition, type, a, b = match.groups()
-            vector = self.vector(type)
-            test = (
-                f"i1 {condition}"
-                if self.is_uniform(condition)
-                else f"{self.vector('i1')} {self.operand('i1', condition)}"
-            )
-            chosen = f"{vector} {self.operand(type, a)}, {vector} {self.operand(type, b)}"
-            self.define(name, f"select {test}, {chosen}")
+            chosen = f"{self.typed(type, a)}, {self.typed(type, b)}"
+            self.define(name, f"select {self._scalar_or_vector('i1', condition)}, {chosen}")
         elif word in _CAST_WORDS and (match := _CAST.fullmatch(rest)):
             have, a, type = match.groups()
             if "ptr" in (have, type):
                 raise LeaveScalar
-            operand = f"{self.vector(have)} {self.operand(have, a)}"
-            self.define(name, f"{word} {operand} to {self.vector(type)}")
+            self.define(name, f"{word} {self.typed(have, a)} to {self.vector(type)}")
         else:
             raise LeaveScalar
 
     def _call(self, name: str, rest: str) -> None:
-        match = _CALL.fullmatch(rest)
-        if match is None:
-            raise LeaveScalar
-        flags, type, function, arguments = match.groups()
+        flags, type, function, arguments = _matched(_CALL, rest).groups()
         pairs = [argument.split(" ", 1) for argument in arguments.split(", ")]
         if any(atom in self.pending for _, atom in pairs):
             self._accumulate_call(name, flags, type, function, [atom for _, atom in pairs])
             return
-        if (
-            len(pairs) > 1
-            and not function.startswith("llvm.")
-            and any(self.is_uniform(atom) for _, atom in pairs)
-        ):
+        if not function.startswith("llvm."):
             self._inline(name, type, function, [atom for _, atom in pairs])
             return
-        if function.startswith("llvm."):
-            target = self._intrinsic(function, type, [kind for kind, _ in pairs])
-        else:
-            target = f"@{self.module.wide_function(function, self.lanes)}"
-        operands = ", ".join(f"{self.vector(kind)} {self.operand(kind, a)}" for kind, a in pairs)
+        target = self._intrinsic(function, type, [kind for kind, _ in pairs])
+        operands = ", ".join(self.typed(kind, a) for kind, a in pairs)
         self.define(name, f"call {flags}{self.vector(type)} {target}({operands})")
 
     def _inline(self, name: str, type: str, function: str, atoms: list[str]) -> None:
-        """Add the body of a function of several arguments: what it computes of uniform ones is
-        uniform."""
+        """Add the body of a function: what it computes of uniform arguments is uniform."""
         parameters, body, (_, result) = self.module.scalar_function(function)
         actual = dict(zip(parameters, atoms, strict=True))
 
@@ -441,30 +406,18 @@ class VectorCode:
     # Memory
 
     def _address(self, name: str, rest: str) -> None:
-        match = _ADDRESS.fullmatch(rest)
-        if match is None:
-            raise LeaveScalar
+        match = _matched(_ADDRESS, rest)
         inbounds, type, base, index = match.groups()
         self._note_address(name, match)
         if not (self.is_scalar(base) and self.is_scalar(index)):
-            origin = (
-                f"ptr {base}"
-                if self.is_uniform(base)
-                else f"{self.vector('ptr')} {self.operand('ptr', base)}"
-            )
-            places = f"{self.vector('i64')} {self.operand('i64', index)}"
-            self.define(name, f"getelementptr {inbounds or ''}{type}, {origin}, {places}")
+            operands = f"{self._scalar_or_vector('ptr', base)}, {self.typed('i64', index)}"
+            self.define(name, f"getelementptr {inbounds or ''}{type}, {operands}")
             return
-        self.linear[name] = self.forms[name][0].get(self.counter, 0)
-        self.wide_names[name] = f"{name}.l{self.tag}"
         parts = f"ptr {self.wide_names.get(base, base)}, i64 {self.wide_names.get(index, index)}"
-        self.lines.append(f"  {name}.l{self.tag} = getelementptr {inbounds or ''}{type}, {parts}")
+        self._define_linear(name, f"getelementptr {inbounds or ''}{type}, {parts}")
 
     def _load(self, name: str, rest: str) -> None:
-        match = LOAD.fullmatch(rest)
-        if match is None:
-            raise LeaveScalar
-        type, pointer, align, _ = match.groups()
+        type, pointer, align, _ = _matched(LOAD, rest).groups()
         align = align or str(SIZES[type])
         self._note_access(pointer, type, writes=False)
         key = (type, self.root(pointer), str(self.forms.get(pointer)))
@@ -478,15 +431,15 @@ class VectorCode:
             return
         self.gathers += 1
         vector, pointers = self.vector(type), self.vector("ptr")
-        suffix = _SUFFIXES.get(type, type)
-        target = f"@llvm.masked.gather.v{self.lanes}{suffix}.v{self.lanes}p0"
-        masks = self.vector("i1")
+        target, masks = self._masked("gather", type), self.vector("i1")
         self.module.intrinsics.add(f"declare {vector} {target}({pointers}, i32, {masks}, {vector})")
-        places = f"{pointers} {self.operand('ptr', pointer)}, i32 {align}"
-        self.define(
-            name,
-            f"call {vector} {target}({places}, {masks} splat (i1 true), {vector} poison)",
-        )
+        operands = f"{self.typed('ptr', pointer)}, i32 {align}, {masks} splat (i1 true)"
+        self.define(name, f"call {vector} {target}({operands}, {vector} poison)")
+
+    def _masked(self, name: str, type: str) -> str:
+        """An intrinsic that reads or writes where a vector of pointers points."""
+        suffix = _SUFFIXES.get(type, type)
+        return f"@llvm.masked.{name}.v{self.lanes}{suffix}.v{self.lanes}p0"
 
     def _load_span(self, name: str, type: str, pointer: str, align: str, step: int) -> None:
         """Load what lies between the first and the last lane's number, and pick the lanes'."""
@@ -505,10 +458,7 @@ class VectorCode:
         self.define(name, f"shufflevector {span} {whole}, {span} poison, {picked}")
 
     def _store(self, rest: str) -> None:
-        match = STORE.fullmatch(rest)
-        if match is None:
-            raise LeaveScalar
-        type, value, pointer, align = match.groups()
+        type, value, pointer, align = _matched(STORE, rest).groups()
         align = align or str(SIZES[type])
         if pointer in self.cells or self.pending.get(value) == pointer:
             self._store_cell(type, value, pointer)
@@ -517,11 +467,11 @@ class VectorCode:
             raise LeaveScalar  # to one place, or to places that may be the same
         self._note_access(pointer, type, writes=True)
         operand = self.operand(type, value)
-        if self.linear[pointer] == SIZES[type]:
-            place = self.wide_names[pointer]
-            self.lines.append(f"  store {self.vector(type)} {operand}, ptr {place}, align {align}")
+        if self.linear[pointer] != SIZES[type]:
+            self.strided.append(_StridedStore(type, operand, pointer, align))
             return
-        self.strided.append(_StridedStore(type, operand, pointer, align))
+        place = f"ptr {self.wide_names[pointer]}, align {align}"
+        self.lines.append(f"  store {self.vector(type)} {operand}, {place}")
 
     def _flush_strided(self) -> None:
         """Write the strided stores so far: together where they fill what is between the lanes."""
@@ -572,12 +522,11 @@ class VectorCode:
 
     def _scatter(self, store: _StridedStore) -> None:
         vector, masks, pointers = (self.vector(type) for type in (store.type, "i1", "ptr"))
-        suffix = _SUFFIXES.get(store.type, store.type)
-        target = f"@llvm.masked.scatter.v{self.lanes}{suffix}.v{self.lanes}p0"
+        target = self._masked("scatter", store.type)
         self.module.intrinsics.add(f"declare void {target}({vector}, {pointers}, i32, {masks})")
-        places = f"{pointers} {self.operand('ptr', store.pointer)}, i32 {store.align}"
-        values = f"{vector} {store.value}"
-        self.lines.append(f"  call void {target}({values}, {places}, {masks} splat (i1 true))")
+        places = f"{self.typed('ptr', store.pointer)}, i32 {store.align}"
+        operands = f"{vector} {store.value}, {places}, {masks} splat (i1 true)"
+        self.lines.append(f"  call void {target}({operands})")
 
     def _store_cell(self, type: str, value: str, cell: str) -> None:
         """A store to a cell: of an updated accumulator, or of a value for this iteration."""
@@ -589,11 +538,10 @@ class VectorCode:
         self.private[cell] = type, value
         last = value  # what the cell holds after the loop
         if not self.is_uniform(value):
-            lane = f"{self.vector(type)} {self.operand(type, value)}, i64 {self.lanes - 1}"
-            last = self.fresh(f"extractelement {lane}")
+            last = self.fresh(f"extractelement {self.typed(type, value)}, i64 {self.lanes - 1}")
         self.lines.append(f"  store {type} {last}, ptr {cell}, align {SIZES[type]}")
 
-    def finish(self) -> None:
+    def _finish(self) -> None:
         """Check that no lane reads or writes what another writes."""
         shared = self.accesses.keys() - self.module.alone - self.cells
         if len(shared) > 1 and any(x.writes for root in shared for x in self.accesses[root]):

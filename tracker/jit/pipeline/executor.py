@@ -34,6 +34,7 @@ from tracker.jit.schedule.plan_data import FrameSlots
 from tracker.jit.tracing.trace import GuardFailed
 from tracker.ops.shape.memory_order import MemoryOrder, in_memory_order
 from tracker.random.draw_ops import RollbackLog, has_lasting_effect
+from tracker.support.structs import field, record
 from tracker.tape.observers import CALL_FAILURES
 from tracker.tape.record import GUARD_CONVERSIONS
 from tracker.tree import LEAF, Structure
@@ -136,26 +137,22 @@ def _guard_step(guard: Guard) -> Callable[[dict[Var, Any]], None]:
     return step
 
 
+def _guard_failed(*_: Any) -> type[GuardFailed]:
+    return GuardFailed
+
+
+@record(eq=False)
 class _SegmentCall:
     """A segment, compiled when it first runs: only then are the classes of its inputs known."""
 
-    def __init__(
-        self,
-        segment: Segment,
-        pieces: list[LinkedProgram],
-        orders: list[MemoryOrder],
-        lengths_vary: bool,
-        level: int,
-        meter: Meter | None,
-    ) -> None:
-        self.segment = segment
-        self.meter = meter
-        self.orders = orders
-        self.lengths_vary = lengths_vary
-        self.level = level
-        self.pieces = pieces
-        self.calls: dict[Any, Any] = {}
-        self.last: Callable[..., Any] = _guard_failed  # the call for the last classes
+    segment: Segment
+    pieces: list[LinkedProgram]
+    orders: list[MemoryOrder]
+    lengths_vary: bool
+    level: int
+    meter: Meter | None
+    calls: dict[Any, Any] = field(default_factory=dict)
+    last: Callable[..., Any] = _guard_failed  # the call for the last classes
 
     def __call__(self, table: dict[Var, Any]) -> None:
         values = [table[v] for v in self.segment.inputs]
@@ -213,10 +210,6 @@ class _SegmentCall:
                 linked = self.meter.bind(program, call, outputs)
         self.pieces.append(linked)
         return native_callable.make_builtin(linked.entry, segment.function.name, _guard_failed)
-
-
-def _guard_failed(*_: Any) -> type[GuardFailed]:
-    return GuardFailed
 
 
 def _plain_layout(x: Any) -> Any:

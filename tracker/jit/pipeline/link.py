@@ -92,7 +92,7 @@ def bind(
     keep: list[Any] = [laps]
     for each in lowered.kernel_modules:
         text, tables = loader.lift_to_buffers(each.text)
-        bound = {**loader.buffer_addresses(tables), **loans}
+        bound = {**loader.buffer_addresses(tables), **symbols}
         module = object_cache.compile_or_load(text, level=kernel_level, symbols=bound)
         symbols.update((name, module.address(name)) for name in each.exports)
         modules.append(module)

@@ -37,7 +37,7 @@ _MAY_CALL_BLAS = (Contract, Routine, Expand)  # kinds that may call BLAS or LAPA
 def load_or_lower(program: Program) -> LoweredProgram | None:
     """The text of a program, cached or new; None if machine code cannot run all of it."""
     name = _file_name(program)
-    cached = None if name is None else _read_program(name)
+    cached = None if name is None else object_cache.read(name, deserialize)
     if cached is not None:
         return cached
     if not program.is_whole:
@@ -54,10 +54,6 @@ def _is_cacheable(program: Program, lowered: LoweredProgram) -> bool:
     return not (lowered.ufunc_loops or lowered.callbacks) and (
         ours or _may_call_blas(program.traced)
     )
-
-
-def _read_program(name: str) -> LoweredProgram | None:
-    return object_cache.read(name, deserialize)
 
 
 def _file_name(program: Program) -> str | None:

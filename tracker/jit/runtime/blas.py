@@ -23,21 +23,11 @@ import numpy as np
 from tracker.jit.runtime import c_symbols
 from tracker.support.structs import record
 
-_REAL = ("gemm", "gemv", "dot", "axpy", "ger")
-_COMPLEX = ("gemm", "gemv", "dotu_sub", "dotc_sub", "axpy", "geru", "gerc")
-_TRIANGULAR = ("trsm", "trsv")
 _LAPACK = ("potrf", "getrf", "gesdd", "geqrf", "gelsd", "geqp3", "gbsv", "geev")
 _REAL_LAPACK, _COMPLEX_LAPACK = ("syevd", "orgqr"), ("heevd", "ungqr")
-_PRODUCT_NAMES = tuple(
-    f"cblas_{kind}{routine}"
-    for kinds, routines in (("sd", _REAL), ("cz", _COMPLEX))
-    for kind in kinds
-    for routine in routines
-)
 NAMES = (
-    *_PRODUCT_NAMES,
-    *(f"cblas_{kind}syrk" for kind in "sdcz"),
-    *(f"cblas_{kind}{routine}" for kind in "dz" for routine in _TRIANGULAR),
+    *(f"cblas_{kind}{routine}" for kind in "sdcz" for routine in ("gemm", "gemv", "syrk")),
+    *(f"cblas_{kind}{routine}" for kind in "dz" for routine in ("trsm", "trsv")),
     *(f"d{routine}_" for routine in (*_LAPACK, *_REAL_LAPACK)),
     *(f"z{routine}_" for routine in (*_LAPACK, *_COMPLEX_LAPACK)),
 )

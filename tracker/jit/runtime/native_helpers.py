@@ -159,10 +159,8 @@ def _release(c: FunctionWriter) -> None:
 def _tell(c: FunctionWriter) -> str:
     """Tell Python (%ask) something about an entry of a callable. False: it raised an exception, as
     the handler of a signal may."""
-    args = c.array("[2 x ptr]")
     address = c.call("ptr", "PyLong_FromVoidPtr", ["ptr %entry"])
-    c.store("%self", args, 0, "ptr")
-    c.store(address, args, 1, "ptr")
+    args = c.cells_of("ptr", ["%self", address])
     arguments = ["ptr %ask", f"ptr {args}", "i64 2", "ptr null"]
     answer = c.call("ptr", "PyObject_Vectorcall", arguments)
     for thing in (address, answer):

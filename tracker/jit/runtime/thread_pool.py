@@ -27,6 +27,7 @@ from tracker.jit.runtime import c_symbols
 NAME = "tk.parallel"
 DECLARATION = f"declare void @{NAME}(ptr, ptr, i64)"
 MAX_THREADS = 16  # beyond, memory bandwidth is the limit
+PART_PARAMETERS = ("ptr %partials", "i64 %lo", "i64 %hi", "i64 %tid")  # of a function for a part
 
 _CLOSED = 0xFFFFFFFF  # the next task of a region that is over: more than any has
 _SPINS, _JOIN_SPINS = 4000, 20000  # before a worker sleeps, and the caller yields

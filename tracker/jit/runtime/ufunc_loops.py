@@ -73,18 +73,13 @@ class UfuncLoop:
             f"{self.symbol}.one", parameters, result=self.return_type, attributes=attributes
         )
         count = len(self.operands + self.results)
-        cells, args = c.array(f"[{count} x {_CELL}]"), c.array(f"[{count} x ptr]")
+        cells = c.array(f"[{count} x {_CELL}]")
         numbers = [c.address(cells, at, _CELL) for at in range(count)]
-        for at, number in enumerate(numbers):
-            c.store(number, args, at, "ptr")
+        args = c.cells_of("ptr", numbers)
         for at, part, kind in inputs:
             c.store(f"%x{at}.{part}", numbers[at], part, kind)
-        pointers = [
-            args,
-            "@borrowed.one",
-            "@borrowed.steps",
-            c.load(f"@{self.symbol}.data", kind="ptr"),
-        ]
+        data = c.load(f"@{self.symbol}.data", kind="ptr")
+        pointers = args, "@borrowed.one", "@borrowed.steps", data
         c.call("void", self.symbol, [f"ptr {pointer}" for pointer in pointers])
         result = "poison"
         for field, (at, part, kind) in enumerate(outputs):

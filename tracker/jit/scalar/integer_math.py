@@ -127,22 +127,22 @@ class IntegerEmitter(BitEmitter):
 
     def left_shift(self, a: ScalarValue, by: ScalarValue) -> ScalarValue:
         """Zero for a shift by a negative number or by all bits or more."""
-        zero = self.literal(0, a.dtype)
-        return self.select(
-            self._is_shift_in_range(by), self._op("shl", a, self._clamped_shift(by)), zero
-        )
+        return self._shifted("shl", a, by, self.literal(0, a.dtype))
 
     def right_shift(self, a: ScalarValue, by: ScalarValue) -> ScalarValue:
         """Likewise zero, or -1 of a negative number."""
         zero = self.literal(0, a.dtype)
         if a.dtype.kind == "u":
-            return self.select(
-                self._is_shift_in_range(by), self._op("lshr", a, self._clamped_shift(by)), zero
-            )
+            return self._shifted("lshr", a, by, zero)
         gone = self.select(self.compare("<", a, zero), self.literal(-1, a.dtype), zero)
-        return self.select(
-            self._is_shift_in_range(by), self._op("ashr", a, self._clamped_shift(by)), gone
-        )
+        return self._shifted("ashr", a, by, gone)
+
+    def _shifted(
+        self, word: str, a: ScalarValue, by: ScalarValue, beyond: ScalarValue
+    ) -> ScalarValue:
+        inside = self._is_shift_in_range(by)
+        clamped = self.select(inside, by, self.literal(0, by.dtype))
+        return self.select(inside, self._op(word, a, clamped), beyond)
 
     def _is_shift_in_range(self, by: ScalarValue) -> ScalarValue:
         limit = self.literal(8 * by.dtype.itemsize, by.dtype)
@@ -150,9 +150,6 @@ class IntegerEmitter(BitEmitter):
         if by.dtype.kind == "u":
             return inside
         return self.logical_and(inside, self.compare(">=", by, self.literal(0, by.dtype)))
-
-    def _clamped_shift(self, by: ScalarValue) -> ScalarValue:
-        return self.select(self._is_shift_in_range(by), by, self.literal(0, by.dtype))
 
     # Powers
 

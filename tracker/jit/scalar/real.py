@@ -25,12 +25,14 @@ from tracker.jit.scalar.values import (
     memory_type,
     part_dtype,
 )
+from tracker.support.structs import field, record
 
 _BOOL = np.dtype(bool)
 _FLOAT_RELATIONS = {"==": "oeq", "!=": "une", "<": "olt", "<=": "ole", ">": "ogt", ">=": "oge"}
 _INT_RELATIONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
 
+@record(eq=False)
 class RealEmitter:
     """Writes instructions on real numbers into `lines`.
 
@@ -40,24 +42,14 @@ class RealEmitter:
     `is_rare`: the loop hardly ever runs, and is to compile quickly.
     """
 
-    def __init__(
-        self,
-        lines: list[str],
-        names: SsaNames,
-        needs: ModuleNeeds,
-        *,
-        straight: bool = False,
-        far_flag: str = "",
-        is_rare: bool = False,
-    ) -> None:
-        self.far_flag = far_flag
-        self.near_limits: list[float] = []
-        self.is_rare = is_rare
-        self.lines = lines
-        self.names = names
-        self.needs = needs
-        self.straight = straight
-        self.reassociate = False
+    lines: list[str]
+    names: SsaNames
+    needs: ModuleNeeds
+    straight: bool = False
+    far_flag: str = ""
+    is_rare: bool = False
+    near_limits: list[float] = field(default_factory=list)
+    reassociate: bool = False
 
     def write(self, instruction: str) -> str:
         self.names.count += 1  # inline: this is the hot path of code generation

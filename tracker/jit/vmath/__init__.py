@@ -130,108 +130,88 @@ def definitions(
 ) -> str:
     """The text of functions and the constants they read, without declarations. `calls` counts calls
     in straight-line code: few are inlined. `general_calls` are general forms called in loops."""
-    functions, general = sorted(set(requested)), _general_functions(calls, general_calls)
-    bodies = _bodies(functions, calls, general)
-    constants = {key: text for body in bodies for key, text in body.constants.items()}
-    texts = [_definition(name, type) for name, type in functions]
-    texts += [
-        _straight_text(*function, calls[function] <= _MAX_INLINED_CALLS)
-        for function in sorted(calls)
-    ]
-    texts += [_general_text(*function) for function in general]
-    return "\n".join([*(constants[key] for key in sorted(constants)), *texts])
+    copies = _copies(requested, calls, general_calls)
+    constants = {key: text for copy in copies for key, text in copy.body.constants.items()}
+    return "\n".join([*(constants[key] for key in sorted(constants)), *(c.text for c in copies)])
 
 
 def intrinsics(
     requested: Iterable[Key],
-    calls: Iterable[Key] = (),
+    calls: Mapping[Key, int] = MappingProxyType({}),
     general_calls: Iterable[Key] = (),
 ) -> frozenset[str]:
     """The `declare` lines that `definitions` of the same functions needs."""
-    bodies = _bodies(requested, calls, _general_functions(calls, general_calls))
-    return frozenset(line for body in bodies for line in body.intrinsics)
-
-
-def _general_functions(calls: Iterable[Key], general_calls: Iterable[Key]) -> list[Key]:
-    return sorted(
-        {*general_calls, *(function for function in calls if has_near_version(function[0]))}
-    )
-
-
-def _bodies(
-    requested: Iterable[Key],
-    calls: Iterable[Key],
-    general: Iterable[Key],
-) -> list[FunctionBody]:
-    bodies = [_body(*function) for function in (*requested, *general)]
-    return [*bodies, *(_straight_body(*function).body for function in calls)]
+    copies = _copies(requested, calls, general_calls)
+    return frozenset(line for copy in copies for line in copy.body.intrinsics)
 
 
 @record(frozen=True)
-class _StraightBody:
-    """A body for straight-line code; with a condition `near`, it is right where that is true."""
+class _Copy:
+    """The text of a copy of a function, and the body with what it reads and calls."""
 
+    text: str
     body: FunctionBody
-    near: MathValue | None = None
+
+
+def _copies(
+    requested: Iterable[Key], calls: Mapping[Key, int], general_calls: Iterable[Key]
+) -> list[_Copy]:
+    general = {*general_calls, *(function for function in calls if has_near_version(function[0]))}
+    return [
+        *(_loop_copy(*function) for function in sorted(set(requested))),
+        *(_straight_copy(*each, calls[each] <= _MAX_INLINED_CALLS) for each in sorted(calls)),
+        *(_general_copy(*function) for function in sorted(general)),
+    ]
 
 
 @cache
-def _straight_body(name: str, type: str) -> _StraightBody:
-    if not has_near_version(name):
-        return _StraightBody(_body(name, type, straight=True))
-    near_name = f"{name}_near"
-    body = _build_body(near_name, type, straight=True)
-    size = abs(MathValue(body, "%x0", type))
-    limit = body.constant(RANGE_LIMIT[near_name][type], type)
-    near = body.emit("i1", f"fcmp ole {size}, {limit.name}")
-    return _StraightBody(body, near)
+def _loop_copy(name: str, type: str) -> _Copy:
+    return _copy(symbol(name, type), "alwaysinline", _body(name, type))
 
 
-def _straight_text(name: str, type: str, inline: bool) -> str:
+@cache
+def _general_copy(name: str, type: str) -> _Copy:
+    return _copy(general_symbol(name, type), "noinline cold", _body(name, type))
+
+
+@cache
+def _straight_copy(name: str, type: str, inline: bool) -> _Copy:
     """A copy for straight-line code. A near version is always computed, so that LLVM merges the
     common part of two functions of one argument."""
     how = "alwaysinline" if inline else "noinline"
-    head = (
-        f"define internal {type} {straight_symbol(name, type)}({_parameters(name, type)}) {how} {{"
-    )
-    copy = _straight_body(name, type)
-    if copy.near is None:
-        return _function_text(head, copy.body)
-    lines = [
-        head,
-        *copy.body.lines,
-        f"  br {copy.near}, label %done, label %far",
+    if not has_near_version(name):
+        return _copy(straight_symbol(name, type), how, _body(name, type, straight=True))
+    body = _body(f"{name}_near", type, straight=True)
+    size = abs(MathValue(body, "%x0", type))
+    limit = body.constant(RANGE_LIMIT[f"{name}_near"][type], type)
+    near = body.emit("i1", f"fcmp ole {size}, {limit.name}")
+    body.lines += [
+        f"  br {near}, label %done, label %far",
         "far:",
         f"  %general = call {type} {general_symbol(name, type)}({type} %x0)",
         "  br label %done",
         "done:",
-        f"  %result = phi {type} [ {copy.body.result.name}, %0 ], [ %general, %far ]",
-        f"  ret {type} %result",
-        "}",
+        f"  %result = phi {type} [ {body.result.name}, %0 ], [ %general, %far ]",
     ]
-    return "\n".join(lines)
+    body.result = MathValue(body, "%result", type)
+    return _copy(straight_symbol(name, type), how, body)
 
 
-@cache
-def _general_text(name: str, type: str) -> str:
-    signature = f"{general_symbol(name, type)}({_parameters(name, type)})"
-    head = f"define internal {type} {signature} noinline cold {{"
-    return _function_text(head, _body(name, type))
+def _copy(symbol: str, attributes: str, body: FunctionBody) -> _Copy:
+    parameters, type = ", ".join(map(str, body.arguments)), body.result.type
+    head = f"define internal {type} {symbol}({parameters}) {attributes} {{"
+    return _Copy("\n".join([head, *body.lines, f"  ret {body.result}", "}"]), body)
 
 
-@cache
 def _body(name: str, type: str, straight: bool = False) -> FunctionBody:
-    return _build_body(name, type, straight)
-
-
-def _build_body(name: str, type: str, straight: bool) -> FunctionBody:
     function, format = _TABLE[name], FORMATS[type]
     build: Callable[..., MathValue] = getattr(
         importlib.import_module(f"{__name__}.{function.file}"), name
     )
     widened = function.widened and type == "float"
     body = FunctionBody(DOUBLE if widened else format, type, straight)
-    arguments = [MathValue(body, f"%x{index}", type) for index in range(function.arity)]
+    body.arguments = [MathValue(body, f"%x{index}", type) for index in range(function.arity)]
+    arguments = body.arguments
     if widened:
         arguments = [body.emit("double", f"fpext {x} to double") for x in arguments]
     result = build(*arguments)
@@ -239,17 +219,3 @@ def _build_body(name: str, type: str, straight: bool) -> FunctionBody:
         result = body.emit("float", f"fptrunc {result} to float")
     body.result = result
     return body
-
-
-@cache
-def _definition(name: str, type: str) -> str:
-    head = f"define internal {type} {symbol(name, type)}({_parameters(name, type)}) alwaysinline {{"
-    return _function_text(head, _body(name, type))
-
-
-def _parameters(name: str, type: str) -> str:
-    return ", ".join(f"{type} %x{index}" for index in range(NAMES[name]))
-
-
-def _function_text(head: str, body: FunctionBody) -> str:
-    return "\n".join([head, *body.lines, f"  ret {body.result}", "}"])

@@ -67,6 +67,7 @@ class FunctionBody:
     where latency counts more than the number of instructions.
     """
 
+    arguments: Sequence[MathValue]
     result: MathValue
 
     def __init__(self, format: Format, precision: str, straight: bool = False) -> None:
