@@ -11,10 +11,10 @@ Invariant: values stay, to the sign of each zero.
 
 from __future__ import annotations
 
-from tracker.ir.graph import Atom, Eqn, Function, Guard, Var, unused_name
+from tracker.ir.graph import Atom, Eqn, Function, Var, unused_name
 from tracker.ir.lowering import Loop, Pick
 from tracker.ir.passes.expand import EXPANDED
-from tracker.ir.passes.manager import BodyWriter, as_pass, substitute, with_body
+from tracker.ir.passes.manager import BodyWriter, as_pass, rewrite_equations
 from tracker.ir.passes.scatter import adds_zero, has_no_negative_zero, positive_zero
 from tracker.support.structs import replace
 
@@ -26,30 +26,29 @@ def hoist_added_zeros(function: Function) -> Function:
         return function
     functions = dict(function.functions)
     unsigned: set[Atom] = set()
-    carries: dict[Var, tuple[int, ...]] = {}  # loops -> those that hold no -0.0 at the end
-    new, changed = BodyWriter(), False
-    for step in function.body:
-        if isinstance(step, Guard):
-            new.body.append(step)
-            continue
-        new.where = step.where
-        if isinstance(step.op.lower, Loop):
-            found = _free_carries(step)
-            body = _without_zeros(step, found)
-            if body is not None:
-                changed = True
-                name = unused_name(f"{body.name}_", functions)
-                functions[name] = replace(body, name=name)
-                step = _started_unsigned(step, found, unsigned, new)
-                step = replace(step, params={**step.params, "body": functions[name]})
-                carries[step.out] = found
-        elif isinstance(step.op.lower, Pick):
-            if step.params["at"] in carries.get(step.operands[0], ()):  # type: ignore[arg-type]
-                unsigned.add(step.out)
-        elif has_no_negative_zero(step, unsigned):
-            unsigned.add(step.out)
-        new.body.append(step)
-    return replace(with_body(function, new.body), functions=functions) if changed else function
+    carries: dict[Atom, tuple[int, ...]] = {}  # loops -> those that hold no -0.0 at the end
+
+    def rewrite(new: BodyWriter, eqn: Eqn) -> bool:
+        if isinstance(eqn.op.lower, Loop):
+            carries[eqn.out] = found = _free_carries(eqn)
+            if not found:
+                return False
+            body = _without_zeros(eqn, found)
+            name = unused_name(f"{body.name}_", functions)
+            functions[name] = replace(body, name=name)
+            eqn = _started_unsigned(eqn, found, unsigned, new)
+            new.body.append(replace(eqn, params={**eqn.params, "body": functions[name]}))
+            return True
+        if isinstance(eqn.op.lower, Pick):
+            is_unsigned = eqn.params["at"] in carries.get(eqn.operands[0], ())
+        else:
+            is_unsigned = has_no_negative_zero(eqn, unsigned)
+        if is_unsigned:
+            unsigned.add(eqn.out)
+        return False
+
+    written = rewrite_equations(function, rewrite)
+    return function if written is function else replace(written, functions=functions)
 
 
 def _first_carry(loop: Eqn) -> int:
@@ -82,22 +81,18 @@ def _free_carries(loop: Eqn) -> tuple[int, ...]:
     return tuple([at for at in found if _added_zeros(loop, tuple(set(found) - {at})) != zeros])
 
 
-def _added_zeros(loop: Eqn, carries: tuple[int, ...]) -> dict[Var, Atom]:
-    """The sums with 0.0 that change nothing -> what they add it to."""
+def _added_zeros(loop: Eqn, carries: tuple[int, ...]) -> set[Var]:
+    """The sums with 0.0 that change nothing."""
     unsigned = _unsigned_in(loop, carries)
     eqns = [eqn for eqn in loop.params["body"].eqns if adds_zero(eqn)]
-    return {eqn.out: eqn.operands[0] for eqn in eqns if eqn.operands[0] in unsigned}
+    return {eqn.out for eqn in eqns if eqn.operands[0] in unsigned}
 
 
-def _without_zeros(loop: Eqn, carries: tuple[int, ...]) -> Function | None:
-    body = loop.params["body"]
-    replaced: dict[Var, Atom] = {}
-    for out, total in _added_zeros(loop, carries).items() if carries else ():
-        replaced[out] = replaced.get(total, total)  # type: ignore[arg-type]
-    if not replaced:
-        return None
-    steps = [step for step in body.body if isinstance(step, Guard) or step.out not in replaced]
-    return with_body(body, [substitute(step, replaced) for step in steps], replaced)
+def _without_zeros(loop: Eqn, carries: tuple[int, ...]) -> Function:
+    zeros = _added_zeros(loop, carries)
+    return rewrite_equations(
+        loop.params["body"], lambda _, eqn: eqn.out in zeros and eqn.operands[0]
+    )
 
 
 def _started_unsigned(
