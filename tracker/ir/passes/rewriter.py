@@ -29,6 +29,10 @@ from tracker.support.structs import record
 Rewrite = Callable[[Eqn, "Definitions"], Atom | Eqn | None]
 
 
+class NoRewrite(Exception):
+    """A rule does not apply, as found out while it writes equations."""
+
+
 @record(frozen=True)
 class RewriteRule:
     """A named rewrite of the equations of some ops; no ops means every elementwise op."""
@@ -103,7 +107,10 @@ class Definitions:
             if literal is not None:
                 return literal
             for rewrite in self.rules(eqn.op):
-                new = rewrite(eqn, self)
+                try:
+                    new = rewrite(eqn, self)
+                except NoRewrite:
+                    continue
                 if isinstance(new, Eqn):
                     eqn, again = new, True
                     break
@@ -133,13 +140,13 @@ class Definitions:
                 return rest, embedded
         return total.out, None
 
-    def emit(
-        self, like: Eqn, type: Type, name: str, operands: tuple[Atom, ...], **params: Any
-    ) -> Atom | None:
-        """Add an equation in front of the one being rewritten; None if its type is another."""
-        eqn = rewrite_as(Eqn(like.op, (), {}, Var(type), like.where), name, operands, **params)
-        if eqn is None:
-            return None
+    def emit(self, like: Eqn, name: str, operands: tuple[Atom, ...], **params: Any) -> Atom:
+        """Add an equation in front of the one being rewritten, if its op takes the operands."""
+        op = OPS.get(name)
+        type = None if op is None else _infer(op, operands, params)
+        if op is None or type is None:
+            raise NoRewrite
+        eqn = Eqn(op, operands, params, Var(type), like.where)
         self.visit(eqn)
         return self.replaced.get(eqn.out, eqn.out)
 

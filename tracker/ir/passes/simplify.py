@@ -40,7 +40,6 @@ from tracker.ir.passes.rewriter import (
     rule,
     scalar,
 )
-from tracker.ir.types import Type
 
 
 @as_pass()
@@ -307,22 +306,11 @@ def matmul_of_broadcast(eqn: Eqn, defs: Definitions) -> Eqn | None:
             continue
         if (1, 1, *source.type.shape)[axis] != 1:
             continue
-        slim = _one_along(operand.type, axis)
-        one = defs.emit(eqn, slim, "broadcast_to", (source,), shape=slim.shape)
-        if one is None:
-            continue
-        result = _one_along(eqn.out.type, -1 if b.type.ndim == 1 else axis)
-        pair = (one, b) if axis == -2 else (a, one)
-        product = defs.emit(eqn, result, "matmul", pair)
-        if product is not None:
-            return rewrite_as(eqn, "broadcast_to", (product,), shape=eqn.out.type.shape)
+        slim = (*shape[:-2], 1, shape[-1]) if axis == -2 else (*shape[:-1], 1)
+        one = defs.emit(eqn, "broadcast_to", (source,), shape=slim)
+        product = defs.emit(eqn, "matmul", (one, b) if axis == -2 else (a, one))
+        return rewrite_as(eqn, "broadcast_to", (product,), shape=eqn.out.type.shape)
     return None
-
-
-def _one_along(type: Type, axis: int) -> Type:
-    shape = list(type.shape)
-    shape[axis] = 1
-    return type.with_shape(tuple(shape))
 
 
 @rule()
@@ -352,8 +340,8 @@ def map_of_splats(eqn: Eqn, defs: Definitions) -> Eqn | None:
     sources = [broadcast_source(operand, defs) or operand for operand in eqn.operands]
     if any(source.type.shape for source in sources):
         return None
-    one = defs.emit(eqn, eqn.out.type.with_shape(()), eqn.op.name, tuple(sources), **eqn.params)
-    return None if one is None else rewrite_as(eqn, "broadcast_to", (one,), shape=shape)
+    one = defs.emit(eqn, eqn.op.name, tuple(sources), **eqn.params)
+    return rewrite_as(eqn, "broadcast_to", (one,), shape=shape)
 
 
 @rule("reshape", "transpose", "getitem")
@@ -378,8 +366,8 @@ def reduction_of_one(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     if eqn.op.name != "sum" and _kind(eqn) == "c":
         return None
     if eqn.op.name == "sum" and _kind(eqn) in "fc":
-        reshaped = defs.emit(eqn, want, "reshape", (x,), shape=want.shape)
-        return None if reshaped is None else rewrite_as(eqn, "add", (reshaped, Const.of(0.0)))
+        reshaped = defs.emit(eqn, "reshape", (x,), shape=want.shape)
+        return rewrite_as(eqn, "add", (reshaped, Const.of(0.0)))
     return x if x.type == want else rewrite_as(eqn, "reshape", (x,), shape=want.shape)
 
 
