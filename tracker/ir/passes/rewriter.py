@@ -5,7 +5,8 @@ an atom, an equation made by `rewrite_as`, or None. The rules are in `simplify.p
 `slice_rules.py`.
 
 Invariants: 1. types stay: `rewrite_as` refuses an equation of another inferred type, and the sweep
-refuses such atoms; 2. rules see equations in order, each once and again after a rewrite.
+refuses such atoms; 2. rules see equations in order, each once and again after a rewrite; 3. an
+equation with an opaque param may hold state, so it is not evaluated, even if it is of literals.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import EVALUATION_ERRORS
-from tracker.ir.graph import Atom, Const, Eqn, Guard, Var
+from tracker.ir.graph import Atom, Const, Eqn, Guard, Var, nested_functions
 from tracker.ir.lowering import Map
 from tracker.ir.op import OPS, Op
-from tracker.ir.passes.constant_folding import evaluate_literals, guard_holds
 from tracker.ir.passes.manager import substitute
 from tracker.ir.passes.memory_ssa import WriteHistory
-from tracker.ir.types import Type
+from tracker.ir.structural_keys import params_key
+from tracker.ir.types import Type, type_of
 from tracker.support.structs import record
 
 Rewrite = Callable[[Eqn, "Definitions"], Atom | Eqn | None]
@@ -166,7 +167,49 @@ def _infer(op: Op, operands: tuple[Atom, ...], params: dict[str, Any]) -> Type |
         return None
 
 
-# What rules share
+# Constant folding -------------------------------------------------------------------------------
+
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {"bool": bool, "int": int}
+
+
+def guard_holds(guard: Guard) -> bool:
+    """Whether a guard on a literal holds."""
+    operand, convert = guard.operand, _CONVERSIONS.get(guard.kind)
+    if not isinstance(operand, Const) or convert is None:
+        return False
+    try:
+        return bool(convert(operand.value) == guard.expected)
+    except (TypeError, ValueError, OverflowError):  # int(nan)
+        return False
+
+
+def evaluate_literals(eqn: Eqn) -> Const | None:
+    """The value of an equation of literals, as NumPy computes it; None if there is none."""
+    if not eqn.operands or eqn.out.type.shape:
+        return None
+    values = []
+    for operand in eqn.operands:
+        if not isinstance(operand, Const):
+            return None
+        values.append(operand.value)
+    if params_key(eqn.params) is None or nested_functions((eqn,)):
+        return None
+    with np.errstate(all="ignore"):
+        try:
+            return _literal(eqn.op.evaluate(*values, **eqn.params), eqn.out.type)
+        except EVALUATION_ERRORS:  # raised at run time, if the equation is reached
+            return None
+
+
+def _literal(result: Any, type: Type) -> Const | None:
+    """A result as a literal of the given type, if it is one."""
+    value = np.asarray(result)[()]
+    if type.weak:
+        value = value.item()
+    return Const(value, type) if type_of(value) == type else None
+
+
+# What rules share -------------------------------------------------------------------------------
 
 
 def broadcast_like(eqn: Eqn, atom: Atom) -> Atom | Eqn | None:

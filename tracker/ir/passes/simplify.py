@@ -106,15 +106,24 @@ def mean_of_empty(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     return broadcast_like(eqn, scalar(nan, eqn.out.type.dtype))
 
 
-@rule("multiply", "strong_multiply")
-def multiply_by_one(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
-    """x * 1 -> x. Not for complex x: inf * (1+0j) has a NaN part."""
+@rule("multiply", "strong_multiply", "add", "subtract")
+def neutral_operand(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """x * 1 -> x, x + -0.0 -> x (x + 0.0 turns -0.0 into 0.0), n + 0 -> n for integers, x - 0 -> x
+    (also -0.0 - 0.0 is -0.0). Not for complex x: inf * (1+0j) has a NaN part."""
     a, b = eqn.operands
     if _kind(eqn) == "c":
         return None
-    if literal_value(b) == 1:
+    if _is_neutral(b, eqn):
         return broadcast_like(eqn, a)
-    return broadcast_like(eqn, b) if literal_value(a) == 1 else None
+    is_left = eqn.op.name != "subtract" and _is_neutral(a, eqn)
+    return broadcast_like(eqn, b) if is_left else None
+
+
+def _is_neutral(operand: Atom, eqn: Eqn) -> bool:
+    if eqn.op.name not in ("add", "subtract"):
+        return bool(literal_value(operand) == 1)
+    is_negative = eqn.op.name == "add" and _kind(eqn) == "f"
+    return is_signed_zero(operand, -1.0 if is_negative else 1.0)
 
 
 @rule("strong_multiply")
@@ -124,25 +133,6 @@ def strong_multiply_by_literal(eqn: Eqn, defs: Definitions) -> Eqn | None:
         if isinstance(operand, Const) and operand.value != 0 and np.isfinite(operand.value):
             return rewrite_as(eqn, "multiply", eqn.operands)
     return None
-
-
-@rule("add")
-def add_zero(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
-    """x + -0.0 -> x, and n + 0 -> n for integers. (x + 0.0 turns -0.0 into 0.0.)"""
-    if _kind(eqn) == "c":
-        return None
-    sign = -1.0 if _kind(eqn) == "f" else 1.0
-    a, b = eqn.operands
-    if is_signed_zero(b, sign):
-        return broadcast_like(eqn, a)
-    return broadcast_like(eqn, b) if is_signed_zero(a, sign) else None
-
-
-@rule("subtract")
-def subtract_zero(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
-    """x - 0 -> x: also -0.0 - 0.0 is -0.0."""
-    a, b = eqn.operands
-    return broadcast_like(eqn, a) if is_signed_zero(b, 1.0) and _kind(eqn) != "c" else None
 
 
 @rule("negative", "conjugate", "logical_not")
@@ -356,7 +346,7 @@ def view_of_splat(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
 def reduction_of_one(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """Over axes of extent 1 -> reshape; a sum adds 0.0, because NumPy's sum of -0.0 is 0.0.
 
-    Not for a complex product: NumPy's starts at 1+0j, see `multiply_by_one`.
+    Not for a complex product: NumPy's starts at 1+0j, see `neutral_operand`.
     """
     (x,), axis, want = eqn.operands, eqn.params.get("axis"), eqn.out.type
     if set(eqn.params) != {"axis", "keepdims"} or not isinstance(axis, tuple):
