@@ -26,21 +26,18 @@ def hoist_added_zeros(function: Function) -> Function:
         return function
     functions = dict(function.functions)
     unsigned: set[Atom] = set()
-    carries: dict[Atom, tuple[int, ...]] = {}  # loops -> those that hold no -0.0 at the end
+    picks: set[tuple[Atom, int]] = set()  # the loops and carries that hold no -0.0 at the end
 
     def rewrite(new: BodyWriter, eqn: Eqn) -> bool:
         if isinstance(eqn.op.lower, Loop):
-            carries[eqn.out] = found = _free_carries(eqn)
-            if not found:
-                return False
-            body = _without_zeros(eqn, found)
-            name = unused_name(f"{body.name}_", functions)
-            functions[name] = replace(body, name=name)
-            eqn = _started_unsigned(eqn, found, unsigned, new)
-            new.body.append(replace(eqn, params={**eqn.params, "body": functions[name]}))
-            return True
+            carried = _carried(eqn)
+            free = _free_carries(eqn.params["body"], carried)
+            picks.update((eqn.out, at) for at, var in enumerate(carried) if var in free)
+            if free:
+                _write_without_zeros(new, eqn, free, unsigned, functions)
+            return bool(free)
         if isinstance(eqn.op.lower, Pick):
-            is_unsigned = eqn.params["at"] in carries.get(eqn.operands[0], ())
+            is_unsigned = (eqn.operands[0], eqn.params["at"]) in picks
         else:
             is_unsigned = has_no_negative_zero(eqn, unsigned)
         if is_unsigned:
@@ -51,57 +48,57 @@ def hoist_added_zeros(function: Function) -> Function:
     return function if written is function else replace(written, functions=functions)
 
 
-def _first_carry(loop: Eqn) -> int:
-    first: int = loop.params["consts"]
-    return first
+def _carried(loop: Eqn) -> dict[Var, Atom]:
+    """The carries at the start of a step, and at its end."""
+    body, first, count = (loop.params[name] for name in ("body", "consts", "carries"))
+    return dict(zip(body.inputs[first : first + count], body.outputs, strict=False))
 
 
-def _unsigned_in(loop: Eqn, carries: tuple[int, ...]) -> set[Atom]:
+def _unsigned_in(body: Function, carries: set[Var]) -> set[Atom]:
     """What holds no -0.0 in a step that finds none in these carries."""
-    body, first = loop.params["body"], _first_carry(loop)
-    unsigned: set[Atom] = {body.inputs[first + at] for at in carries}
+    unsigned: set[Atom] = {*carries}
     for eqn in body.eqns:
         if has_no_negative_zero(eqn, unsigned):
             unsigned.add(eqn.out)
     return unsigned
 
 
-def _free_carries(loop: Eqn) -> tuple[int, ...]:
+def _free_carries(body: Function, carried: dict[Var, Atom]) -> set[Var]:
     """The carries that stay without -0.0, and that the step adds zeros to."""
-    body, first = loop.params["body"], _first_carry(loop)
-    types = [var.type for var in body.inputs[first : first + loop.params["carries"]]]
-    found = tuple([at for at, t in enumerate(types) if t.shape and t.dtype.kind in "fc"])
-    while True:
-        unsigned = _unsigned_in(loop, found)
-        left = tuple([at for at in found if body.outputs[at] in unsigned])
-        if left == found:
-            break
-        found = left
-    zeros = _added_zeros(loop, found)
-    return tuple([at for at in found if _added_zeros(loop, tuple(set(found) - {at})) != zeros])
+    found: set[Var] = set()
+    left = {var for var in carried if var.type.shape and var.type.dtype.kind in "fc"}
+    while left != found:
+        found, unsigned = left, _unsigned_in(body, left)
+        left = {var for var in found if carried[var] in unsigned}
+    zeros = _added_zeros(body, found)
+    return {var for var in found if _added_zeros(body, found - {var}) != zeros}
 
 
-def _added_zeros(loop: Eqn, carries: tuple[int, ...]) -> set[Var]:
+def _added_zeros(body: Function, carries: set[Var]) -> set[Var]:
     """The sums with 0.0 that change nothing."""
-    unsigned = _unsigned_in(loop, carries)
-    eqns = [eqn for eqn in loop.params["body"].eqns if adds_zero(eqn)]
-    return {eqn.out for eqn in eqns if eqn.operands[0] in unsigned}
+    unsigned = _unsigned_in(body, carries)
+    return {eqn.out for eqn in body.eqns if adds_zero(eqn) and eqn.operands[0] in unsigned}
 
 
-def _without_zeros(loop: Eqn, carries: tuple[int, ...]) -> Function:
-    zeros = _added_zeros(loop, carries)
-    return rewrite_equations(
-        loop.params["body"], lambda _, eqn: eqn.out in zeros and eqn.operands[0]
+def _write_without_zeros(
+    new: BodyWriter,
+    loop: Eqn,
+    carries: set[Var],
+    unsigned: set[Atom],
+    functions: dict[str, Function],
+) -> None:
+    """Write a loop whose step adds no zeros to these carries, which hold no -0.0 before it."""
+    body = loop.params["body"]
+    zeros = _added_zeros(body, carries)
+    name = unused_name(f"{body.name}_", functions)
+    functions[name] = replace(
+        rewrite_equations(body, lambda _, eqn: eqn.out in zeros and eqn.operands[0]), name=name
     )
-
-
-def _started_unsigned(
-    loop: Eqn, carries: tuple[int, ...], unsigned: set[Atom], new: BodyWriter
-) -> Eqn:
-    """The loop with carries that hold no -0.0 before the first step."""
-    operands = list(loop.operands)
-    for at in carries:
-        start = operands[1 + _first_carry(loop) + at]
-        if start not in unsigned:
-            operands[1 + _first_carry(loop) + at] = new.emit("add", start, positive_zero(start))
-    return replace(loop, operands=tuple(operands))
+    operands = [
+        new.emit("add", given, positive_zero(given))
+        if var in carries and given not in unsigned
+        else given
+        for var, given in zip(body.inputs, loop.operands[1:], strict=True)
+    ]
+    params = {**loop.params, "body": functions[name]}
+    new.body.append(replace(loop, operands=(loop.operands[0], *operands), params=params))
