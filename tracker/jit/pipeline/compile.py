@@ -96,7 +96,8 @@ def calling_layout(trace: Trace, lengths_vary: bool) -> tuple[CallingLayout, Out
     orders = trace.output_orders
     shown = [i for i, out in enumerate(trace.outputs) if out.atom is not None]
     rest = zip(trace.function.outputs[len(shown) :], orders[len(shown) :], strict=True)
-    written = tuple(zip(trace.writes, (array_out(a.type, order) for a, order in rest), strict=True))
+    written_leaves = [array_out(atom.type, order) for atom, order in rest]
+    written = tuple(zip(trace.writes, written_leaves, strict=True))
     outputs = Outputs(
         trace.structure,
         tuple(out_leaves),
