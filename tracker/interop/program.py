@@ -30,7 +30,7 @@ from tracker.ir.passes.common_subexpressions import common_subexpressions, dedup
 from tracker.ir.passes.dead_code import dead_code
 from tracker.ir.passes.loops.reroll import roll
 from tracker.ir.types import Type, type_of
-from tracker.jit import TracedRun, traced_run
+from tracker.jit import AliasOut, ConstantOut, InputOut, TracedRun, traced_run
 from tracker.support.structs import record, replace
 from tracker.tape.record import aval_of, data_of
 
@@ -121,23 +121,24 @@ class JaxProgram:
     def _read(self, result: Any, replay: Replay, xs: Sequence[Any]) -> Any:
         if result.atom is not None:
             return replay.typed(replay.read(result.atom), result.atom.type)
-        if result.kind == "same":
-            return self._read(self.results[result.constant], replay, xs)
-        x = xs[result.constant] if result.kind == "input" else result.constant
+        if isinstance(result.leaf, AliasOut):
+            return self._read(self.results[result.leaf.leaf], replay, xs)
+        x = xs[result.leaf.leaf] if isinstance(result.leaf, InputOut) else result.leaf.value
         return replay.typed(x, self._type(result))
 
     def _type(self, result: Any) -> Type:
         """The type of a leaf of the result; refuses what is neither computed nor a number."""
         if result.atom is not None:
             return cast(Type, result.atom.type)
-        if result.kind == "same":
-            return self._type(self.results[result.constant])
-        if result.kind == "input" and result.constant < len(self.examples):
-            return type_of(self.examples[result.constant])
-        if result.kind == "constant" and tree.is_numeric(result.constant):
-            return type_of(result.constant)
-        is_object = result.kind == "constant"
-        what = type(result.constant).__name__ if is_object else "container that it captures"
+        leaf = result.leaf
+        if isinstance(leaf, AliasOut):
+            return self._type(self.results[leaf.leaf])
+        if isinstance(leaf, InputOut) and leaf.leaf < len(self.examples):
+            return type_of(self.examples[leaf.leaf])
+        if isinstance(leaf, ConstantOut) and tree.is_numeric(leaf.value):
+            return type_of(leaf.value)
+        is_object = isinstance(leaf, ConstantOut)
+        what = type(leaf.value).__name__ if is_object else "container that it captures"
         raise UnsupportedError(
             f"the function returns a {what}", "Return numbers and arrays, or copies"
         )

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from tracker.jit.api import traced_run as traced_run
     from tracker.jit.api import visible_calls as visible_calls
     from tracker.jit.discovery.inspection import is_jitted as is_jitted
+    from tracker.jit.guards.signature import AliasOut as AliasOut
+    from tracker.jit.guards.signature import ConstantOut as ConstantOut
+    from tracker.jit.guards.signature import InputOut as InputOut
     from tracker.jit.kernels.python_callbacks import Callback as Callback
     from tracker.jit.pipeline.executor import compile_values as compile_values
     from tracker.jit.pipeline.loop_carried import planned as planned
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 
 _OFFERED = {  # to `control`, `debug`, `distributed`, `interop`, `sparse`; imported at first use
     **dict.fromkeys(("in_python", "jit", "newest_trace", "trace", "traced_run"), "api"),
+    **dict.fromkeys(("AliasOut", "ConstantOut", "InputOut"), "guards.signature"),
     **dict.fromkeys(("HostCall", "partition"), "pipeline.partition"),
     "Callback": "kernels.python_callbacks",
     "Jitted": "type_protocols",

@@ -26,17 +26,15 @@ SUM = "{axis=(0,), keepdims=False}"
 
 # Per rule: steps before and after, separated by semicolons; the result is r, or a lone atom.
 RULE_TABLE = """
-multiply_by_one
+neutral_operand
     r: f64[3] = multiply x 1 -> x
     r: f64[3] = multiply 1.0 x -> x
     r: f64[3] = strong_multiply x 1.0 -> x
     r: f64[3] = multiply x f64(1.0) -> x
     r: float = multiply w 1.0 -> w
-add_zero
     r: f64[3] = add x -0.0 -> x
     r: f64[3] = add -0.0 x -> x
     r: i64[3] = add n 0 -> n
-subtract_zero
     r: f64[3] = subtract x 0.0 -> x
     r: f64[3] = subtract x 0 -> x
 involution

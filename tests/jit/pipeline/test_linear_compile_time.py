@@ -26,10 +26,7 @@ FACTORS = [RNG.standard_normal((3, 3)) * 0.5 for _ in range(64)]
 ROOT = Path(tracker.__file__).parent
 
 
-PASSES = (
-    "manager dead_code common_subexpressions constant_folding simplify rewriter repeat_detection "
-    "verify"
-)
+PASSES = "manager dead_code common_subexpressions simplify rewriter repeat_detection verify"
 PRODUCTS = "matmul_rewrites linalg_dtypes"
 PROGRAMS = []
 

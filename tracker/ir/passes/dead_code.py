@@ -19,7 +19,7 @@ def dead_code(function: Function) -> Function:
     kept = needed_steps(function.body, function.outputs)
     if len(kept) < len(function.body):
         function = with_body(function, kept)
-    return _without_unused_functions(function)
+    return without_unused_functions(function)
 
 
 def needed_steps(body: Sequence[Eqn | Guard], outputs: Iterable[Atom]) -> list[Eqn | Guard]:
@@ -49,7 +49,8 @@ def _may_raise(eqn: Eqn) -> bool:
     return any(isinstance(s, Guard) or _may_raise(s) for v in nested for s in v.body)
 
 
-def _without_unused_functions(function: Function) -> Function:
+def without_unused_functions(function: Function) -> Function:
+    """The function with the nested functions only that its equations refer to."""
     if not function.functions:
         return function
     used = set(nested_functions(function.body).values())

@@ -18,7 +18,7 @@ from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.lowering import Expand, Map
 from tracker.ir.op import OPS, Op
 from tracker.ir.passes.common_subexpressions import COMPOSITE
-from tracker.ir.passes.manager import Property, as_pass, substitute, with_body
+from tracker.ir.passes.manager import BodyWriter, Property, as_pass, rewrite_equations
 from tracker.ir.types import is_compilable_dtype
 from tracker.ir.weak_integers import narrowed_integers
 
@@ -86,29 +86,31 @@ EXPANDED = Property(
 @as_pass(establishes=(EXPANDED,), removes=(COMPOSITE,))
 def expand(function: Function) -> Function:
     """Write out the equations of every op that is lowered as other ops."""
-    by: dict[Var, Atom] = {}
-    body: list[Eqn | Guard] = []
-    changed = False
-    for old in function.body:
-        step = substitute(old, by) if by else old
-        if isinstance(step, Eqn) and isinstance(step.op.lower, Expand):
-            found = expand_equation(step)
-            if not isinstance(found, str):
-                steps, result = found
-                _check_result_type(step, result)
-                body += steps
-                by[step.out] = result
-                changed = True
-                continue
-        if isinstance(step, Eqn) and isinstance(step.op.lower, Map):
-            needed, instead = expand_requirements(step, step.op.lower)
-            body += needed
-            changed = changed or bool(needed)
-            if instead is not None:
-                by[step.out] = instead
-                continue
-        body.append(step)
-    return with_body(function, body, by) if changed else function
+
+    def rewrite(new: BodyWriter, eqn: Eqn) -> bool | Atom:
+        found = _expansion(eqn)
+        if found is None:
+            return False
+        new.body += found[0]
+        return found[1]
+
+    return rewrite_equations(function, rewrite)
+
+
+def _expansion(eqn: Eqn) -> tuple[list[Eqn | Guard], Atom] | None:
+    """The steps in place of an equation and the atom of its result; None if it stays."""
+    if isinstance(eqn.op.lower, Expand):
+        found = expand_equation(eqn)
+        if isinstance(found, str):
+            return None
+        _check_result_type(eqn, found[1])
+        return found
+    if isinstance(eqn.op.lower, Map):
+        needed, instead = expand_requirements(eqn, eqn.op.lower)
+        if instead is not None:
+            return needed, instead
+        return ([*needed, eqn], eqn.out) if needed else None
+    return None
 
 
 def _check_result_type(eqn: Eqn, result: Atom) -> None:

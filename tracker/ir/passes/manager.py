@@ -152,17 +152,30 @@ class BodyWriter:
         return array if array.type.shape == shape else self.emit("reshape", array, shape=shape)
 
 
-def rewrite_equations(function: Function, rewrite: Callable[[BodyWriter, Eqn], bool]) -> Function:
-    """The function with equations that are written in another way: `rewrite` writes the result of
-    an equation, or returns False."""
-    new, changed = BodyWriter(), False
-    for step in function.body:
+def rewrite_equations(
+    function: Function,
+    rewrite: Callable[[BodyWriter, Eqn], bool | Atom],
+    new: BodyWriter | None = None,
+) -> Function:
+    """The function with equations that are written in another way, by the writer `new` if there is
+    one already.
+
+    `rewrite` writes the result of an equation, if anything still reads it, and returns True; or
+    returns what replaces the result from there on; or False: the equation stays.
+    """
+    new = BodyWriter() if new is None else new
+    by: dict[Var, Atom] = {}
+    changed = False
+    for old in function.body:
+        step = substitute(old, by) if by else old
         new.where = step.where
-        if isinstance(step, Eqn) and rewrite(new, step):
-            changed = True
-        else:
+        made = rewrite(new, step) if isinstance(step, Eqn) else False
+        changed |= made is not False
+        if made is False:
             new.body.append(step)
-    return with_body(function, new.body) if changed else function
+        elif isinstance(step, Eqn) and made is not True:
+            by[step.out] = made
+    return with_body(function, new.body, by) if changed else function
 
 
 def with_body(

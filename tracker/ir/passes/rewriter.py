@@ -5,7 +5,8 @@ an atom, an equation made by `rewrite_as`, or None. The rules are in `simplify.p
 `slice_rules.py`.
 
 Invariants: 1. types stay: `rewrite_as` refuses an equation of another inferred type, and the sweep
-refuses such atoms; 2. rules see equations in order, each once and again after a rewrite.
+refuses such atoms; 2. rules see equations in order, each once and again after a rewrite; 3. an
+equation with an opaque param may hold state, so it is not evaluated, even if it is of literals.
 """
 
 from __future__ import annotations
@@ -17,16 +18,20 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import EVALUATION_ERRORS
-from tracker.ir.graph import Atom, Const, Eqn, Guard, Var
+from tracker.ir.graph import Atom, Const, Eqn, Guard, Var, nested_functions
 from tracker.ir.lowering import Map
 from tracker.ir.op import OPS, Op
-from tracker.ir.passes.constant_folding import evaluate_literals, guard_holds
 from tracker.ir.passes.manager import substitute
 from tracker.ir.passes.memory_ssa import WriteHistory
-from tracker.ir.types import Type
+from tracker.ir.structural_keys import params_key
+from tracker.ir.types import Type, type_of
 from tracker.support.structs import record
 
 Rewrite = Callable[[Eqn, "Definitions"], Atom | Eqn | None]
+
+
+class NoRewrite(Exception):
+    """A rule does not apply, as found out while it writes equations."""
 
 
 @record(frozen=True)
@@ -103,7 +108,10 @@ class Definitions:
             if literal is not None:
                 return literal
             for rewrite in self.rules(eqn.op):
-                new = rewrite(eqn, self)
+                try:
+                    new = rewrite(eqn, self)
+                except NoRewrite:
+                    continue
                 if isinstance(new, Eqn):
                     eqn, again = new, True
                     break
@@ -133,13 +141,13 @@ class Definitions:
                 return rest, embedded
         return total.out, None
 
-    def emit(
-        self, like: Eqn, type: Type, name: str, operands: tuple[Atom, ...], **params: Any
-    ) -> Atom | None:
-        """Add an equation in front of the one being rewritten; None if its type is another."""
-        eqn = rewrite_as(Eqn(like.op, (), {}, Var(type), like.where), name, operands, **params)
-        if eqn is None:
-            return None
+    def emit(self, like: Eqn, name: str, operands: tuple[Atom, ...], **params: Any) -> Atom:
+        """Add an equation in front of the one being rewritten, if its op takes the operands."""
+        op = OPS.get(name)
+        type = None if op is None else _infer(op, operands, params)
+        if op is None or type is None:
+            raise NoRewrite
+        eqn = Eqn(op, operands, params, Var(type), like.where)
         self.visit(eqn)
         return self.replaced.get(eqn.out, eqn.out)
 
@@ -159,7 +167,49 @@ def _infer(op: Op, operands: tuple[Atom, ...], params: dict[str, Any]) -> Type |
         return None
 
 
-# What rules share
+# Constant folding -------------------------------------------------------------------------------
+
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {"bool": bool, "int": int}
+
+
+def guard_holds(guard: Guard) -> bool:
+    """Whether a guard on a literal holds."""
+    operand, convert = guard.operand, _CONVERSIONS.get(guard.kind)
+    if not isinstance(operand, Const) or convert is None:
+        return False
+    try:
+        return bool(convert(operand.value) == guard.expected)
+    except (TypeError, ValueError, OverflowError):  # int(nan)
+        return False
+
+
+def evaluate_literals(eqn: Eqn) -> Const | None:
+    """The value of an equation of literals, as NumPy computes it; None if there is none."""
+    if not eqn.operands or eqn.out.type.shape:
+        return None
+    values = []
+    for operand in eqn.operands:
+        if not isinstance(operand, Const):
+            return None
+        values.append(operand.value)
+    if params_key(eqn.params) is None or nested_functions((eqn,)):
+        return None
+    with np.errstate(all="ignore"):
+        try:
+            return _literal(eqn.op.evaluate(*values, **eqn.params), eqn.out.type)
+        except EVALUATION_ERRORS:  # raised at run time, if the equation is reached
+            return None
+
+
+def _literal(result: Any, type: Type) -> Const | None:
+    """A result as a literal of the given type, if it is one."""
+    value = np.asarray(result)[()]
+    if type.weak:
+        value = value.item()
+    return Const(value, type) if type_of(value) == type else None
+
+
+# What rules share -------------------------------------------------------------------------------
 
 
 def broadcast_like(eqn: Eqn, atom: Atom) -> Atom | Eqn | None:

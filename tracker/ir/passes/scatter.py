@@ -26,9 +26,9 @@ from collections import Counter
 
 import numpy as np
 
-from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Readers, Var, readers_of
+from tracker.ir.graph import Atom, Const, Eqn, Function, Readers, Var, readers_of
 from tracker.ir.passes.expand import EXPANDED
-from tracker.ir.passes.manager import BodyWriter, as_pass, rewrite_equations, substitute, with_body
+from tracker.ir.passes.manager import BodyWriter, as_pass, rewrite_equations
 from tracker.support.structs import field, record
 
 _MIN_RATIO = 4  # elements of the result per scattered element; below, adding zeros is quicker
@@ -72,7 +72,10 @@ def _sink(function: Function) -> Function:
             if chain.sums:
                 taken.update(chain.adds)
                 chains.append(chain)
-    return _ScatterSinker(chains).run(function) if chains else function
+    if not chains:
+        return function
+    sinker = _ScatterSinker(chains)
+    return rewrite_equations(function, sinker.rewrite, sinker)
 
 
 def _chain(eqn: Eqn, readers: Readers, taken: set[Var]) -> _SumChain:
@@ -134,7 +137,7 @@ class _ScatterSinker(BodyWriter):
     """Writes the body with the additions and sums of chains changed.
 
     partial_sums: by each result of a chain, the sum of the other terms so far; axis_sums: sums of
-    scattered terms, by the axes; replaced: sums over axes; removed: negatives that only these read.
+    scattered terms, by the axes; removed: negatives that only these read.
     """
 
     def __init__(self, chains: list[_SumChain]) -> None:
@@ -143,22 +146,14 @@ class _ScatterSinker(BodyWriter):
         self.sums = {out: chain for chain in chains for out in chain.sums}
         self.removed = {out for chain in chains for out in chain.negatives}
         self.partial_sums: dict[Var, Atom] = {}
-        self.replaced: dict[Var, Atom] = {}
         self.axis_sums: dict[tuple[Var, tuple[int, ...]], Var] = {}
 
-    def run(self, function: Function) -> Function:
-        for old in function.body:
-            step = substitute(old, self.replaced)
-            self.where = step.where
-            if isinstance(step, Guard):
-                self.body.append(step)
-            elif step.out in self.adds:
-                self._add(step, *self.adds[step.out])
-            elif step.out in self.sums:
-                self.replaced[step.out] = self._sum(step, self.sums[step.out])
-            elif step.out not in self.removed:
-                self.body.append(step)
-        return with_body(function, self.body, self.replaced)
+    def rewrite(self, _: BodyWriter, eqn: Eqn) -> bool | Atom:
+        if eqn.out in self.sums:
+            return self._sum(eqn, self.sums[eqn.out])
+        if eqn.out in self.adds:
+            self._add(eqn, *self.adds[eqn.out])
+        return eqn.out in self.adds or eqn.out in self.removed
 
     def _add(self, step: Eqn, chain: _SumChain, number: int) -> None:
         """Add one more term; the scattered one after the last."""

@@ -40,7 +40,6 @@ from tracker.ir.passes.rewriter import (
     rule,
     scalar,
 )
-from tracker.ir.types import Type
 
 
 @as_pass()
@@ -107,15 +106,24 @@ def mean_of_empty(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     return broadcast_like(eqn, scalar(nan, eqn.out.type.dtype))
 
 
-@rule("multiply", "strong_multiply")
-def multiply_by_one(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
-    """x * 1 -> x. Not for complex x: inf * (1+0j) has a NaN part."""
+@rule("multiply", "strong_multiply", "add", "subtract")
+def neutral_operand(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """x * 1 -> x, x + -0.0 -> x (x + 0.0 turns -0.0 into 0.0), n + 0 -> n for integers, x - 0 -> x
+    (also -0.0 - 0.0 is -0.0). Not for complex x: inf * (1+0j) has a NaN part."""
     a, b = eqn.operands
     if _kind(eqn) == "c":
         return None
-    if literal_value(b) == 1:
+    if _is_neutral(b, eqn):
         return broadcast_like(eqn, a)
-    return broadcast_like(eqn, b) if literal_value(a) == 1 else None
+    is_left = eqn.op.name != "subtract" and _is_neutral(a, eqn)
+    return broadcast_like(eqn, b) if is_left else None
+
+
+def _is_neutral(operand: Atom, eqn: Eqn) -> bool:
+    if eqn.op.name not in ("add", "subtract"):
+        return bool(literal_value(operand) == 1)
+    is_negative = eqn.op.name == "add" and _kind(eqn) == "f"
+    return is_signed_zero(operand, -1.0 if is_negative else 1.0)
 
 
 @rule("strong_multiply")
@@ -125,25 +133,6 @@ def strong_multiply_by_literal(eqn: Eqn, defs: Definitions) -> Eqn | None:
         if isinstance(operand, Const) and operand.value != 0 and np.isfinite(operand.value):
             return rewrite_as(eqn, "multiply", eqn.operands)
     return None
-
-
-@rule("add")
-def add_zero(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
-    """x + -0.0 -> x, and n + 0 -> n for integers. (x + 0.0 turns -0.0 into 0.0.)"""
-    if _kind(eqn) == "c":
-        return None
-    sign = -1.0 if _kind(eqn) == "f" else 1.0
-    a, b = eqn.operands
-    if is_signed_zero(b, sign):
-        return broadcast_like(eqn, a)
-    return broadcast_like(eqn, b) if is_signed_zero(a, sign) else None
-
-
-@rule("subtract")
-def subtract_zero(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
-    """x - 0 -> x: also -0.0 - 0.0 is -0.0."""
-    a, b = eqn.operands
-    return broadcast_like(eqn, a) if is_signed_zero(b, 1.0) and _kind(eqn) != "c" else None
 
 
 @rule("negative", "conjugate", "logical_not")
@@ -307,22 +296,11 @@ def matmul_of_broadcast(eqn: Eqn, defs: Definitions) -> Eqn | None:
             continue
         if (1, 1, *source.type.shape)[axis] != 1:
             continue
-        slim = _one_along(operand.type, axis)
-        one = defs.emit(eqn, slim, "broadcast_to", (source,), shape=slim.shape)
-        if one is None:
-            continue
-        result = _one_along(eqn.out.type, -1 if b.type.ndim == 1 else axis)
-        pair = (one, b) if axis == -2 else (a, one)
-        product = defs.emit(eqn, result, "matmul", pair)
-        if product is not None:
-            return rewrite_as(eqn, "broadcast_to", (product,), shape=eqn.out.type.shape)
+        slim = (*shape[:-2], 1, shape[-1]) if axis == -2 else (*shape[:-1], 1)
+        one = defs.emit(eqn, "broadcast_to", (source,), shape=slim)
+        product = defs.emit(eqn, "matmul", (one, b) if axis == -2 else (a, one))
+        return rewrite_as(eqn, "broadcast_to", (product,), shape=eqn.out.type.shape)
     return None
-
-
-def _one_along(type: Type, axis: int) -> Type:
-    shape = list(type.shape)
-    shape[axis] = 1
-    return type.with_shape(tuple(shape))
 
 
 @rule()
@@ -352,8 +330,8 @@ def map_of_splats(eqn: Eqn, defs: Definitions) -> Eqn | None:
     sources = [broadcast_source(operand, defs) or operand for operand in eqn.operands]
     if any(source.type.shape for source in sources):
         return None
-    one = defs.emit(eqn, eqn.out.type.with_shape(()), eqn.op.name, tuple(sources), **eqn.params)
-    return None if one is None else rewrite_as(eqn, "broadcast_to", (one,), shape=shape)
+    one = defs.emit(eqn, eqn.op.name, tuple(sources), **eqn.params)
+    return rewrite_as(eqn, "broadcast_to", (one,), shape=shape)
 
 
 @rule("reshape", "transpose", "getitem")
@@ -368,7 +346,7 @@ def view_of_splat(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
 def reduction_of_one(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """Over axes of extent 1 -> reshape; a sum adds 0.0, because NumPy's sum of -0.0 is 0.0.
 
-    Not for a complex product: NumPy's starts at 1+0j, see `multiply_by_one`.
+    Not for a complex product: NumPy's starts at 1+0j, see `neutral_operand`.
     """
     (x,), axis, want = eqn.operands, eqn.params.get("axis"), eqn.out.type
     if set(eqn.params) != {"axis", "keepdims"} or not isinstance(axis, tuple):
@@ -378,8 +356,8 @@ def reduction_of_one(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     if eqn.op.name != "sum" and _kind(eqn) == "c":
         return None
     if eqn.op.name == "sum" and _kind(eqn) in "fc":
-        reshaped = defs.emit(eqn, want, "reshape", (x,), shape=want.shape)
-        return None if reshaped is None else rewrite_as(eqn, "add", (reshaped, Const.of(0.0)))
+        reshaped = defs.emit(eqn, "reshape", (x,), shape=want.shape)
+        return rewrite_as(eqn, "add", (reshaped, Const.of(0.0)))
     return x if x.type == want else rewrite_as(eqn, "reshape", (x,), shape=want.shape)
 
 

@@ -111,16 +111,13 @@ def _read_of_sum(eqn: Eqn, write: ArrayWrite, defs: Definitions) -> Eqn | None:
     if under is None or write.added is None:
         return None
     source = under.out if isinstance(under, ArrayWrite) else under.root
-    read: Atom | None
     if isinstance(under, ArrayWrite) and under.index == write.index and under.value is not None:
         read = under.value
     elif source is None:
         return None
     else:
-        read = defs.emit(eqn, eqn.out.type, "getitem", (source,), index=write.index)
-    if read is None or read.type != eqn.out.type:
-        return None
-    return rewrite_as(eqn, "add", (read, write.added))
+        read = defs.emit(eqn, "getitem", (source,), index=write.index)
+    return rewrite_as(eqn, "add", (read, write.added)) if read.type == eqn.out.type else None
 
 
 @rule("put")
@@ -175,16 +172,11 @@ def put_through_view(eqn: Eqn, defs: Definitions) -> Eqn | None:
             return None
         name, operands, params = "put", (x, change.operands[-1]), {"index": index}
         if change.op.name == "embed":
-            piece = defs.emit(eqn, x.type, "embed", change.operands, index=index, shape=shape)
-            if piece is None:
-                return None
+            piece = defs.emit(eqn, "embed", change.operands, index=index, shape=shape)
             name, operands, params = "add", (x, piece), {}
         if number == len(changes):
             return rewrite_as(eqn, name, operands, **params)
-        done = defs.emit(eqn, x.type, name, operands, **params)
-        if done is None:
-            return None
-        x = done
+        x = defs.emit(eqn, name, operands, **params)
     return None
 
 
@@ -201,14 +193,10 @@ def put_of_transpose(eqn: Eqn, defs: Definitions) -> Eqn | None:
         extents = index_extents(index, transposed.type.shape)
         if value.type.shape != tuple(extents):
             return None
-        type = value.type.with_shape(tuple([extents[at] for at in order]))
-        turned = defs.emit(eqn, type, "transpose", (value,), axes=order)
-        if turned is None:
-            return None
-        value = turned
+        value = defs.emit(eqn, "transpose", (value,), axes=order)
     index = tuple([index[at] for at in order])
-    written = defs.emit(eqn, x.type, "put", (x, value), index=index)
-    return None if written is None else rewrite_as(eqn, "transpose", (written,), axes=axes)
+    written = defs.emit(eqn, "put", (x, value), index=index)
+    return rewrite_as(eqn, "transpose", (written,), axes=axes)
 
 
 def _view_updates(x: Atom, index: tuple[Any, ...], value: Atom, defs: Definitions) -> list[Eqn]:
@@ -254,8 +242,6 @@ def embed_of_embed(eqn: Eqn, defs: Definitions) -> Eqn | None:
         return None
     shape = eqn.params["shape"]
     index = compose_indices(eqn.params["index"], inner.params["index"], shape)
-    return (
-        None
-        if index is None
-        else rewrite_as(eqn, "embed", inner.operands, index=index, shape=shape)
-    )
+    if index is None:
+        return None
+    return rewrite_as(eqn, "embed", inner.operands, index=index, shape=shape)

@@ -42,7 +42,7 @@ def _is_alike(one: Trace, other: Trace) -> bool:
 
 
 def _surroundings(trace: Trace) -> Any:
-    outputs = [(o.kind, o.atom is None, o.order, repr(o.constant)) for o in trace.outputs]
+    outputs = [(repr(out.leaf), out.atom is None, out.order) for out in trace.outputs]
     return (
         (trace.inputs, list(map(id, trace.owners)), outputs, trace.structure, trace.writes),
         (trace.no_alias, trace.conditions, trace.promoted, repr(trace.state_writes)),

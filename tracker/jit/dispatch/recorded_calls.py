@@ -27,7 +27,6 @@ from tracker.tape.tracked import Tracked
 
 # A compiled pullback takes as long as to record so many equations, and some for each leaf.
 _MIN_EQUATIONS, _PER_LEAF = 24, 3
-_COMPUTED = ("array", "numpy", "python")  # kinds of outputs
 
 
 class NotOneOperation(Exception):
@@ -148,10 +147,7 @@ def _is_one_operation(trace: Trace) -> bool:
     has_effects = trace.writes or trace.state_writes or trace.function.has_side_effects
     if has_effects or not trace.is_stable or any(trace.owners):
         return False
-    return all(
-        out.kind in _COMPUTED and out.atom is not None and out.atom.type.dtype.kind in "fc"
-        for out in trace.outputs
-    )
+    return all(out.atom is not None and out.atom.type.dtype.kind in "fc" for out in trace.outputs)
 
 
 def _leaves_behind_outputs(trace: Trace) -> list[int]:

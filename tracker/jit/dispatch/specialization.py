@@ -27,11 +27,18 @@ from tracker.jit.guards.captured_leaves import (
 )
 from tracker.jit.guards.signature import (
     AliasLeaf,
+    AliasOut,
     ArrayLeaf,
+    ArrayOut,
     Condition,
+    ConstantOut,
+    ContainerOut,
     DistinctObjects,
+    InputOut,
+    ScalarOut,
     Signature,
     SignaturePath,
+    ViewOut,
     no_alias_pairs,
 )
 from tracker.jit.guards.source import source_children
@@ -382,18 +389,19 @@ def run_trace(
     found = iter(run([*(leaves[number] for number in trace.inputs), *captured]))
     results: list[Any] = []
     for out in trace.outputs:
-        if out.kind == "constant":
-            results.append(out.constant)
-        elif out.kind == "input":
-            results.append(leaves[out.constant])
-        elif out.kind == "view":
-            results.append(out.constant.make_view(leaves[out.constant.out.leaf]))
-        elif out.kind == "node":
-            results.append(container(out.constant))
-        elif out.kind == "same":
-            results.append(results[out.constant])
+        leaf = out.leaf
+        if isinstance(leaf, ConstantOut):
+            results.append(leaf.value)
+        elif isinstance(leaf, InputOut):
+            results.append(leaves[leaf.leaf])
+        elif isinstance(leaf, ViewOut):
+            results.append(out.view(leaves))
+        elif isinstance(leaf, ContainerOut):
+            results.append(container(leaf.path))
+        elif isinstance(leaf, AliasOut):
+            results.append(results[leaf.leaf])
         else:
-            x = _as_result_class(out.kind, next(found))
+            x = _as_result_class(leaf, next(found))
             results.append(_unshared(x, [*leaves, *captured, *results]))
     for number, value in zip(trace.writes, list(found), strict=True):
         leaves[number][...] = value
@@ -450,13 +458,11 @@ def _have_overlap(
     )
 
 
-def _as_result_class(kind: str, x: Any) -> Any:
+def _as_result_class(leaf: ArrayOut | ScalarOut, x: Any) -> Any:
     """A value in the class that the plain function returns."""
-    if kind == "array":
+    if isinstance(leaf, ArrayOut):
         return np.asarray(x)
-    if kind == "numpy":
-        return np.asarray(x)[()]
-    return np.asarray(x).item()
+    return np.asarray(x)[()] if issubclass(leaf.cls, np.generic) else np.asarray(x).item()
 
 
 def _unshared(x: Any, leaves: Sequence[Any]) -> Any:

@@ -26,7 +26,7 @@ from tracker.jit.dispatch.specialization import (
 )
 from tracker.jit.guards.captured_leaves import leaf_labels
 from tracker.jit.guards.promotion import Promotion
-from tracker.jit.guards.signature import Signature
+from tracker.jit.guards.signature import ConstantOut, Signature
 from tracker.jit.runtime.lru_clock import CLOCK
 from tracker.jit.runtime.progress import compile_stage
 from tracker.jit.tracing.gc_pause import infrequent_gc
@@ -228,7 +228,7 @@ class TracePolicy:
         row agree."""
         if trace.is_certain:
             return True
-        constants = [repr(out.constant) for out in trace.outputs if out.kind == "constant"]
+        constants = [repr(o.leaf) for o in trace.outputs if isinstance(o.leaf, ConstantOut)]
         key = trace.signature, str(trace.function), repr(trace.state_writes), tuple(constants)
         if key == self._unconfirmed:
             return True

@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from tracker import tree
+from tracker.ir.types import Type
 from tracker.jit.guards.class_guard import ClassGuard
 from tracker.jit.guards.constants import (
     BIT_COMPARED_CLASSES,
@@ -34,7 +35,7 @@ from tracker.jit.guards.constants import (
     is_mutable_leaf,
 )
 from tracker.jit.guards.source import Source, child_path
-from tracker.ops.shape.memory_order import c_strides
+from tracker.ops.shape.memory_order import MemoryOrder, c_strides
 from tracker.support.structs import record
 from tracker.tree import Structure
 
@@ -344,6 +345,19 @@ class ContainerOut:
     """The container passed at a path of the signature."""
 
     path: SignaturePath
+
+
+def array_out(type: Type, order: MemoryOrder) -> ArrayOut:
+    """A new array of this type, in a memory order."""
+    strides = None if order is None else tuple(step * type.dtype.itemsize for step in order)
+    return ArrayOut(type.dtype, type.shape, strides)
+
+
+def scalar_out(type: Type, is_python: bool) -> ScalarOut:
+    """A new number of this type, Python's or NumPy's."""
+    if is_python:
+        return ScalarOut({"f": float, "i": int, "c": complex, "b": bool}[type.dtype.kind])
+    return ScalarOut(type.dtype.type)
 
 
 OutLeaf = ArrayOut | ScalarOut | ConstantOut | InputOut | ViewOut | AliasOut | ContainerOut

@@ -9,29 +9,18 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Iterator
 from typing import Any
 
-from tracker.ir.graph import Atom
 from tracker.jit.guards import signature
-from tracker.jit.guards.signature import (
-    AliasOut,
-    ArrayOut,
-    ConstantOut,
-    ContainerOut,
-    InputOut,
-    OutLeaf,
-    Outputs,
-)
+from tracker.jit.guards.signature import ArrayOut, Outputs, array_out
 from tracker.jit.llvm.engine import KERNELS_OPTIMISED, OPTIMISED, QUICK
 from tracker.jit.pipeline import lowered_cache
-from tracker.jit.pipeline.link import CompiledTrace, array_out, bind, out_leaf
+from tracker.jit.pipeline.link import CompiledTrace, bind
 from tracker.jit.pipeline.program import CallingLayout, Program
 from tracker.jit.runtime.lazy_imports import lazy_import
 from tracker.jit.runtime.progress import compile_stage
 from tracker.jit.schedule.cost import operation_count
 from tracker.jit.schedule.plan_data import FrameSlots
-from tracker.jit.tracing.ir_builder import TraceOutput
 from tracker.jit.tracing.trace import Trace
 
 _MAX_QUICK_OPERATIONS = 10**9  # in one call; more are worth waiting for optimised code
@@ -103,15 +92,12 @@ def calling_layout(trace: Trace, lengths_vary: bool) -> tuple[CallingLayout, Out
     """The calling layout of a native call, its outputs, and the captured arrays."""
     call = trace.signature
     leaves = [call.leaves[number] for number in trace.inputs]
-    atoms = iter(trace.function.outputs)  # passes keep the types of outputs
-    out_leaves = [_out_leaf_of(out, atoms) for out in trace.outputs]
+    out_leaves = [out.leaf for out in trace.outputs]
     orders = trace.output_orders
-    written = tuple(
-        (number, array_out(atom, order))
-        for number, atom, order in zip(
-            trace.writes, atoms, orders[len(orders) - len(trace.writes) :], strict=True
-        )
-    )
+    shown = [i for i, out in enumerate(trace.outputs) if out.atom is not None]
+    rest = zip(trace.function.outputs[len(shown) :], orders[len(shown) :], strict=True)
+    written_leaves = [array_out(atom.type, order) for atom, order in rest]
+    written = tuple(zip(trace.writes, written_leaves, strict=True))
     outputs = Outputs(
         trace.structure,
         tuple(out_leaves),
@@ -125,7 +111,6 @@ def calling_layout(trace: Trace, lengths_vary: bool) -> tuple[CallingLayout, Out
     arrays = [array for array in trace.captures if not isinstance(array, int)]
     fresh = iter(range(first, first + len(arrays)))
     out_first = first + len(arrays)
-    shown = [i for i, out in enumerate(trace.outputs) if out.atom is not None]
     slots = FrameSlots(
         inputs=tuple(inputs[number] for number in trace.inputs),
         input_is_array=tuple(isinstance(leaf, signature.ArrayLeaf) for leaf in leaves),
@@ -148,18 +133,3 @@ def calling_layout(trace: Trace, lengths_vary: bool) -> tuple[CallingLayout, Out
         signature.leaf_strides(call.leaves[s] if isinstance(s, int) else s) for s in sources
     )
     return CallingLayout(slots, strides, tuple(orders), lengths_vary), outputs, arrays
-
-
-def _out_leaf_of(out: TraceOutput, atoms: Iterator[Atom]) -> OutLeaf:
-    if out.kind == "constant":
-        return ConstantOut(out.constant)
-    if out.kind == "input":
-        return InputOut(out.constant)
-    if out.kind == "view":
-        layout: OutLeaf = out.constant.out
-        return layout
-    if out.kind == "node":
-        return ContainerOut(out.constant)
-    if out.kind == "same":
-        return AliasOut(out.constant)
-    return out_leaf(out.kind, next(atoms), out.order)

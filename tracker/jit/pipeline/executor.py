@@ -16,16 +16,10 @@ from tracker.errors import RuleError
 from tracker.ir.graph import Const, Function, Guard, Var
 from tracker.jit.abi import native_callable
 from tracker.jit.guards import signature
-from tracker.jit.guards.signature import ArrayOut, Outputs, Signature
+from tracker.jit.guards.signature import ArrayOut, Outputs, Signature, array_out, scalar_out
 from tracker.jit.kernels.python_callbacks import host_function
 from tracker.jit.llvm.engine import OPTIMISED, QUICK
-from tracker.jit.pipeline.link import (
-    CompiledTrace,
-    LinkedProgram,
-    array_out,
-    bind,
-    out_leaf,
-)
+from tracker.jit.pipeline.link import CompiledTrace, LinkedProgram, bind
 from tracker.jit.pipeline.partition import HostCall, Segment
 from tracker.jit.pipeline.program import CallingLayout, Program
 from tracker.jit.runtime.progress import compile_stage
@@ -181,9 +175,7 @@ class _SegmentCall:
     def _compile(self, call: Signature) -> Any:
         segment = self.segment
         leaves = tuple(
-            array_out(v, order)
-            if v.type.shape
-            else out_leaf("python" if v.type.weak else "numpy", v)
+            array_out(v.type, order) if v.type.shape else scalar_out(v.type, v.type.weak)
             for v, order in zip(segment.outputs, self.orders, strict=True)
         )
         structure = Structure(tuple, (), (LEAF,) * len(leaves), len(leaves))

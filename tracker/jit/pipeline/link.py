@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracker.config import current, dump
-from tracker.ir.graph import Atom, Function
+from tracker.ir.graph import Function
 from tracker.jit.abi import loader
 from tracker.jit.abi.entry import PlanTraits
 from tracker.jit.codegen.artifact import CALL_PATTERN, LAPS, LoweredProgram
-from tracker.jit.guards.signature import ArrayOut, OutLeaf, Outputs, ScalarOut, Signature
+from tracker.jit.guards.signature import Outputs, Signature
 from tracker.jit.llvm import engine, object_cache, perf_map
 from tracker.jit.pipeline.program import Program
 from tracker.jit.runtime import allocator, blas, c_symbols, interrupt_checks, thread_pool
 from tracker.jit.runtime.lazy_imports import lazy_import
 from tracker.jit.schedule.plan_data import Plan
-from tracker.ops.shape.memory_order import MemoryOrder
 from tracker.support.structs import field, record
 
 if TYPE_CHECKING:
@@ -153,21 +152,3 @@ def _allocator_address(name: str, size: int) -> int:
     if size >= allocator.MIN_BLOCK:
         return allocator.symbols()[name]
     return c_symbols.address_of(_RAW_MEMORY[name])
-
-
-# Layouts ------------------------------------------------------------------------------------------
-
-
-def array_out(atom: Atom, order: MemoryOrder) -> ArrayOut:
-    type = atom.type
-    strides = None if order is None else tuple(step * type.dtype.itemsize for step in order)
-    return ArrayOut(type.dtype, type.shape, strides)
-
-
-def out_leaf(kind: str, atom: Atom, order: MemoryOrder = None) -> OutLeaf:
-    type = atom.type
-    if kind == "array":
-        return array_out(atom, order)
-    if kind == "python":
-        return ScalarOut({"f": float, "i": int, "c": complex, "b": bool}[type.dtype.kind])
-    return ScalarOut(type.dtype.type)

@@ -1,7 +1,7 @@
 """Builds an `ir.Function` from the equations that a tracer has recorded.
 
-`TraceOutput` and `ArgumentView` describe the leaves of the result. `control/body.py` uses
-`IRBuilder` for the bodies of loops, too. Start at `build_function`.
+`TraceOutput` describes a leaf of the result. `control/body.py` uses `IRBuilder` for the bodies of
+loops, too. Start at `build_function`.
 
 Invariants
 1. The function is verified before it is returned.
@@ -14,7 +14,7 @@ Invariants
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,19 @@ from tracker.ir.graph import (
     nested_functions,
 )
 from tracker.ir.types import type_of
-from tracker.jit.guards.signature import ArrayLeaf, SignaturePath, ViewOut, array_leaf
+from tracker.jit.guards.signature import (
+    AliasOut,
+    ArrayLeaf,
+    ConstantOut,
+    ContainerOut,
+    InputOut,
+    OutLeaf,
+    SignaturePath,
+    ViewOut,
+    array_leaf,
+    array_out,
+    scalar_out,
+)
 from tracker.jit.tracing.inputs import TracedInputs
 from tracker.ops.shape.create import item, to_discrete
 from tracker.ops.shape.memory_order import MemoryOrder, k_order_strides
@@ -48,31 +60,18 @@ from tracker.tape.value import Value, history_of
 
 @record()
 class TraceOutput:
-    """One leaf of the result.
+    """One leaf of the result: its `atom` and memory order, if the function computes it; the
+    function that makes it, if it is a view of an argument."""
 
-    kind      constant
-    array     (`atom` is the array; `order` is its memory layout)
-    numpy     (`atom` is a NumPy scalar)
-    python    (`atom` is a Python number)
-    constant  that object
-    input     the number of an argument's leaf, returned itself
-    view      an `ArgumentView`
-    same      the number of an earlier result leaf: the same object
-    node      the path in the signature of a container that is returned itself
-    """
-
-    kind: str
-    atom: Atom | None
-    constant: Any = None
+    leaf: OutLeaf
+    atom: Atom | None = None
     order: MemoryOrder = None
+    make_view: Callable[[Any], Any] | None = None
 
-
-@record()
-class ArgumentView:
-    """A view of an array that is a leaf: its layout, and the function that makes it."""
-
-    out: ViewOut
-    make_view: Callable[[Any], Any]
+    def view(self, leaves: Sequence[Any]) -> Any:
+        """The view, of the leaves of a call."""
+        assert self.make_view is not None and isinstance(self.leaf, ViewOut)
+        return self.make_view(leaves[self.leaf.leaf])
 
 
 @record()
@@ -99,7 +98,7 @@ def build_function(
     tracer: Tracer,
     inputs: TracedInputs,
     outputs: list[Any],
-    views: dict[int, ArgumentView],
+    views: dict[int, TraceOutput],
     paths: Mapping[int, SignaturePath],
 ) -> BuiltFunction:
     """The recorded equations as a function that returns the outputs, then the written arrays.
@@ -123,10 +122,10 @@ def build_function(
     return BuiltFunction(function, builder.arrays, builder.owners, results)
 
 
-def find_views(outputs: list[Any], inputs: TracedInputs) -> dict[int, ArgumentView]:
+def find_views(outputs: list[Any], inputs: TracedInputs) -> dict[int, TraceOutput]:
     """The outputs that are NumPy views of arguments, by the id of the tracked array."""
     numbers = inputs.numbers_by_handle()
-    found: dict[int, ArgumentView] = {}
+    found: dict[int, TraceOutput] = {}
     for x in outputs:
         base, cuts = x, []
         while type(base) is Tracked and (view := getattr(base, "_view", None)) is not None:
@@ -144,7 +143,7 @@ def find_views(outputs: list[Any], inputs: TracedInputs) -> dict[int, ArgumentVi
                 offset = data_address(made) - data_address(array)
                 may_write = made.flags.writeable or not array.flags.writeable
                 out = ViewOut(number, made.dtype, made.shape, made.strides, offset, may_write)
-                found[id(x)] = ArgumentView(out, cut)
+                found[id(x)] = TraceOutput(out, make_view=cut)
     return found
 
 
@@ -156,7 +155,7 @@ def _trace_outputs(
     builder: IRBuilder,
     outputs: list[Any],
     arguments: dict[int, int],
-    views: dict[int, ArgumentView],
+    views: dict[int, TraceOutput],
     paths: Mapping[int, SignaturePath],
 ) -> list[TraceOutput]:
     """How each leaf of the result is returned; existing objects are returned themselves."""
@@ -164,17 +163,16 @@ def _trace_outputs(
     seen: dict[int, int] = {}
     for number, x in enumerate(outputs):
         if id(x) in paths:
-            results.append(TraceOutput("node", None, paths[id(x)]))
+            results.append(TraceOutput(ContainerOut(paths[id(x)])))
         elif not isinstance(x, Tracked):
-            results.append(TraceOutput("constant", None, x))
+            results.append(TraceOutput(ConstantOut(x)))
         elif id(x) in arguments:
-            results.append(TraceOutput("input", None, arguments[id(x)]))
+            results.append(TraceOutput(InputOut(arguments[id(x)])))
         elif id(x) in seen:
-            results.append(TraceOutput("same", None, seen[id(x)]))
+            results.append(TraceOutput(AliasOut(seen[id(x)])))
         else:
             seen[id(x)] = number
-            view = views.get(id(x))
-            results.append(builder.output(x) if view is None else TraceOutput("view", None, view))
+            results.append(views.get(id(x)) or builder.output(x))
     return results
 
 
@@ -341,8 +339,10 @@ class IRBuilder:
         value = value_of(x)
         atom = self.atom(value)
         if isinstance(value.aval, np.ndarray):
-            return TraceOutput("array", atom, order=k_order_strides(value.aval))
-        return TraceOutput("numpy" if isinstance(value.aval, np.generic) else "python", atom)
+            order = k_order_strides(value.aval)
+            return TraceOutput(array_out(atom.type, order), atom, order)
+        is_python = not isinstance(value.aval, np.generic)
+        return TraceOutput(scalar_out(atom.type, is_python), atom)
 
 
 def _content_key(array: Any) -> Hashable:

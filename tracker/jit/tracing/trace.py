@@ -47,7 +47,7 @@ from tracker.jit.guards.signature import (
 from tracker.jit.guards.source import ItemSource, Source, SourcePath, has_instance_dict
 from tracker.jit.tracing.gc_pause import USER_CODE_THRESHOLD, infrequent_gc
 from tracker.jit.tracing.inputs import PendingEffects, TracedInputs
-from tracker.jit.tracing.ir_builder import ArgumentView, TraceOutput, build_function, find_views
+from tracker.jit.tracing.ir_builder import TraceOutput, build_function, find_views
 from tracker.jit.tracing.placeholder_swap import (
     ArgumentContainers,
     PlaceholderSwap,
@@ -367,7 +367,7 @@ class _TracingRun:
         self.before: StateSnapshot | None = None
         self.state_writes: ObservedWrites | None = None
         self.unstable_reason = ""  # why there are none
-        self.views: dict[int, ArgumentView] = {}
+        self.views: dict[int, TraceOutput] = {}
         self.container_paths: dict[int, SignaturePath] = {}
 
     def execute(
@@ -438,7 +438,7 @@ class _TracingRun:
         if with_views:
             self.views = find_views(results, self.inputs)
             known, leaves = self.swap.plain_values, self.inputs.leaves
-            known.by_id.update((k, v.make_view(leaves[v.out.leaf])) for k, v in self.views.items())
+            known.by_id.update((k, v.view(leaves)) for k, v in self.views.items())
         self.swap.plain_values.by_id.update(self.containers.originals)
         numbers = self.inputs.argument_values.values()
         for handle in (*results, *map(self.inputs.traced_leaves.__getitem__, numbers)):

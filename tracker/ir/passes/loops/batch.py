@@ -25,11 +25,11 @@ from tracker.ir.graph import (
     may_bail_out,
 )
 from tracker.ir.lowering import Map, Reduce
+from tracker.ir.passes.dead_code import without_unused_functions
 from tracker.ir.passes.loops.added_zeros import hoist_added_zeros
-from tracker.ir.passes.manager import BodyWriter, as_pass, substitute, with_body
+from tracker.ir.passes.manager import BodyWriter, as_pass, rewrite_equations
 from tracker.ir.passes.simplify import simplify
 from tracker.ir.types import Bundle
-from tracker.support.structs import replace
 
 _MAX_SIZE = 1 << 22  # elements
 _CACHED_SIZE = 1 << 15  # elements, of all values of a loop
@@ -40,30 +40,18 @@ def batch_loops(function: Function) -> Function:
     """Write the bodies of loops that carry at most sums on all rows, where that is quicker."""
     if not function.has_op("loop"):
         return function
-    new = BodyWriter()
     bundles: dict[Atom, list[Atom]] = {}
-    stacks: dict[Var, Atom] = {}
-    for step in function.body:
-        step = substitute(step, stacks)
-        if isinstance(step, Eqn):
-            new.where = step.where
-            rows = _batch_loop(new, step) if step.op.name == "loop" else None
-            if rows is not None:
-                bundles[step.out] = rows
-                continue
-            if step.op.name == "pick" and step.operands[0] in bundles:
-                stacks[step.out] = bundles[step.operands[0]][step.params["at"]]
-                continue
-        new.body.append(step)
-    if not bundles:
-        return function
-    used = {f for s in new.body if isinstance(s, Eqn) for f in s.params.values() if _is_body(f)}
-    functions = {name: body for name, body in function.functions.items() if body in used}
-    return with_body(replace(function, functions=functions), new.body, stacks)
 
+    def rewrite(new: BodyWriter, eqn: Eqn) -> bool | Atom:
+        if eqn.op.name == "pick" and eqn.operands[0] in bundles:
+            picked: Atom = bundles[eqn.operands[0]][eqn.params["at"]]
+            return picked
+        rows = _batch_loop(new, eqn) if eqn.op.name == "loop" else None
+        if rows is not None:
+            bundles[eqn.out] = rows
+        return rows is not None
 
-def _is_body(param: object) -> bool:
-    return isinstance(param, Function)
+    return without_unused_functions(rewrite_equations(function, rewrite))
 
 
 def _batch_loop(new: BodyWriter, loop: Eqn) -> list[Atom] | None:

@@ -70,6 +70,10 @@ class MovingIndex:
     def at_step(self, step: int) -> tuple[Any, ...]:
         return _shift_index(self.first, [by * step for by in self.by])
 
+    def every(self, at: int, by: int) -> MovingIndex:
+        """The index in the steps at, at + by, ..."""
+        return MovingIndex.of(self.at_step(at), tuple([n * by for n in self.by]))
+
     def moving_axis(self, shape: tuple[int, ...]) -> tuple[int, int] | None:
         """The entry that moves and its axis, if it is one entry of a few adjacent positions."""
         entries = [at for at, entry in enumerate(self.first) if entry is not None]

@@ -10,13 +10,12 @@ Invariant: the steps of a loop, and what they compute for others, stay.
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Iterable
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var, operands_of, unused_name
 from tracker.ir.lowering import Loop, Pick, While
 from tracker.ir.passes.dead_code import needed_steps
-from tracker.ir.passes.manager import as_pass
+from tracker.ir.passes.manager import BodyWriter, as_pass, rewrite_equations
 from tracker.ir.types import Bundle
 from tracker.support.structs import replace
 
@@ -32,23 +31,25 @@ def prune_loop_results(function: Function) -> Function:
     for eqn in function.eqns:
         if isinstance(eqn.op.lower, Pick) and eqn.out in used:
             picked.setdefault(eqn.operands[0], set()).add(eqn.params["at"])
-    pruned: dict[Atom, tuple[Var, list[int]]] = {}
-    body: list[Eqn | Guard] = []
-    for step in function.body:
-        if isinstance(step, Eqn) and isinstance(step.op.lower, (Loop, While)):
-            loop, stays = _prune(step, picked.get(step.out, set()), functions)
-            pruned[step.out] = loop.out, stays
-            step = loop
-        elif isinstance(step, Eqn) and isinstance(step.op.lower, Pick):
-            if step.out not in used:
-                continue
-            bundle, stays = pruned.get(step.operands[0], (step.operands[0], []))
-            if bundle is not step.operands[0]:
-                at = {"at": stays.index(step.params["at"])}
-                step = replace(step, operands=(bundle,), params=at)
-        body.append(step)
-    unchanged = len(body) == len(function.body) and all(map(operator.is_, body, function.body))
-    return function if unchanged else replace(function, body=tuple(body), functions=functions)
+    stays: dict[Atom, list[int]] = {}  # of the results of loops
+
+    def rewrite(new: BodyWriter, eqn: Eqn) -> bool | Atom:
+        if isinstance(eqn.op.lower, (Loop, While)):
+            loop, stays[loop.out] = _prune(eqn, picked.get(eqn.out, set()), functions)
+            if loop is eqn:
+                return False
+            new.body.append(loop)
+            return loop.out
+        if not isinstance(eqn.op.lower, Pick) or eqn.out not in used:
+            return isinstance(eqn.op.lower, Pick)
+        bundle, at = eqn.operands[0], eqn.params["at"]
+        if bundle not in stays or stays[bundle][at : at + 1] == [at]:
+            return False
+        new.emit("pick", bundle, at=stays[bundle].index(at), out=eqn.out)
+        return True
+
+    written = rewrite_equations(function, rewrite)
+    return function if written is function else replace(written, functions=functions)
 
 
 def _read(steps: Iterable[Eqn | Guard], outputs: Iterable[Atom]) -> set[Atom]:

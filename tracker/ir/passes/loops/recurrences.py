@@ -36,6 +36,7 @@ from tracker.ir.passes.loops.repeat_detection import (
 from tracker.ir.passes.loops.rotate import rotate_run
 from tracker.ir.structural_keys import const_key
 from tracker.ir.types import Bundle, Type
+from tracker.support.structs import replace
 
 _MAX_MERGED = 4  # repetitions that may become one iteration
 _MANY_FACTOR = 8  # in a run or body that is so much longer than `MIN_STEPS`, shorter loops pay
@@ -319,11 +320,8 @@ class _AffinePattern:
         if not 0 <= step + by * (candidate.count - 1) < other.count:
             return None
         if slot in other.slices:
-            other_slice = other.slices[slot]
-            index = MovingIndex.of(
-                other_slice.index.at_step(step), tuple(i * by for i in other_slice.index.by)
-            )
-            return MovingSlice(other_slice.array, index, other_slice.type)
+            moving = other.slices[slot]
+            return replace(moving, index=moving.index.every(step, by))
         return OtherLoopResult(other, slot, step, by)
 
     def _literals(self, candidate: LoopCandidate, slot: int, number: int) -> OperandSource | None:

@@ -34,7 +34,13 @@ from tracker.ir.graph import (
 from tracker.ir.lowering import Loop, Pick
 from tracker.ir.passes.loop_limits import ROLLED
 from tracker.ir.passes.loops.stacking import StackWriter
-from tracker.ir.passes.manager import as_pass, resolve, substitute
+from tracker.ir.passes.manager import (
+    BodyWriter,
+    as_pass,
+    resolve,
+    rewrite_equations,
+    substitute,
+)
 from tracker.ir.types import Bundle, Type
 from tracker.support.structs import field, record, replace
 
@@ -143,25 +149,19 @@ class _Rematerializer(StackWriter):
             Atom, tuple[Var, int]
         ] = {}  # slices of these, and their first rows
         self.emitted_picks: set[Var] = set()  # picks that have been written
-        self.replaced: dict[Var, Atom] = {}  # single rows of derived results
 
     def run(self) -> Function:
-        for step in self.function.body:
-            self.where = step.where
-            step = substitute(step, self.replaced)
-            if isinstance(step, Guard):
-                self.body.append(step)
-            elif isinstance(step.op.lower, Loop):
-                self.emit_producer(self.derive_inputs(step))
-            elif step.out in self.derived_picks or step.out in self.emitted_picks:
-                continue
-            elif (part := _row_access(step)) is not None and part[0] in self.derived_picks:
-                self.derive_row(step, *part)
-            else:
-                self.body.append(step)
-        outputs = tuple([resolve(atom, self.replaced) for atom in self.function.outputs])
-        body = tuple(self.body)
-        return replace(self.function, body=body, outputs=outputs, functions=self.functions)
+        written = rewrite_equations(self.function, self.rewrite, self)
+        return replace(written, functions=self.functions)
+
+    def rewrite(self, _: BodyWriter, eqn: Eqn) -> bool | Atom:
+        if isinstance(eqn.op.lower, Loop):
+            self.emit_producer(self.derive_inputs(eqn))
+            return True
+        part = _row_access(eqn)
+        if part is not None and part[0] in self.derived_picks:
+            return self.derive_row(eqn, *part)
+        return eqn.out in self.derived_picks or eqn.out in self.emitted_picks
 
     # Producers
 
@@ -255,11 +255,11 @@ class _Rematerializer(StackWriter):
 
     # Consumers
 
-    def derive_row(self, eqn: Eqn, stack: Var, at: int, sliced: bool) -> None:
+    def derive_row(self, eqn: Eqn, stack: Var, at: int, sliced: bool) -> bool | Atom:
         """Derive a row that is read outside of loops; a slice is left to the loops that read it."""
         if sliced:
             self.derived_slices[eqn.out] = stack, at
-            return
+            return True
         source, var = self.derived_picks[stack]
 
         def row(stack: Var) -> Var:
@@ -267,7 +267,7 @@ class _Rematerializer(StackWriter):
             return self.emit("getitem", stack, index=index)
 
         derivation = _Derivation(source, lambda var, atom: atom, row, self.body)
-        self.replaced[eqn.out] = derivation.of(var)
+        return derivation.of(var)
 
     def derive_inputs(self, eqn: Eqn) -> Eqn:
         """A loop with derived inputs computed in its body."""

@@ -40,7 +40,6 @@ from tracker.ir.passes.loops.loop_candidates import (
     LiteralSequence,
     LoopCandidate,
     LoopInvariant,
-    MovingIndex,
     MovingSlice,
     OperandSource,
     OtherLoopResult,
@@ -51,7 +50,7 @@ from tracker.ir.passes.loops.recurrences import RecurrenceAnalysis
 from tracker.ir.passes.loops.repeat_detection import find_runs
 from tracker.ir.passes.loops.slice_forwarding import reread_slices
 from tracker.ir.passes.loops.stacking import StackWriter, result_axis
-from tracker.ir.passes.manager import Pass
+from tracker.ir.passes.manager import Pass, substitute
 from tracker.ir.structural_keys import identity_key
 from tracker.ir.types import Type
 from tracker.support.structs import replace
@@ -83,25 +82,14 @@ class _LoopEmitter:
                 self.loops[candidate] = _EmittedLoop(self, candidate, needs[candidate])
                 self.emit_deferred(candidate)
         outputs = tuple([self.atom(atom) for atom in self.function.outputs])
-        return Function(
-            self.function.name,
-            self.function.inputs,
-            self.function.captures,
-            tuple(self.new.body),
-            outputs,
-            self.functions,
-        )
+        body, functions = tuple(self.new.body), self.functions
+        return replace(self.function, body=body, outputs=outputs, functions=functions)
 
     def emit_step(self, step: Eqn | Guard) -> None:
         """Write a step that is not in a loop."""
-        if isinstance(step, Guard):
-            self.new.body.append(
-                Guard(self.atom(step.operand), step.kind, step.expected, step.where)
-            )
-            return
         self.new.where = step.where
-        operands = tuple([self.atom(o) for o in step.operands])
-        self.new.body.append(Eqn(step.op, operands, step.params, step.out, step.where))
+        by = {atom: self.atom(atom) for atom in operands_of(step) if isinstance(atom, Var)}
+        self.new.body.append(substitute(step, by))
 
     def emit_deferred(self, candidate: LoopCandidate) -> None:
         """Write the deferred updates of a loop right after it, so that loops like it, and the steps
@@ -178,6 +166,7 @@ class _EmittedLoop:
 
     def __init__(self, emitter: _LoopEmitter, candidate: LoopCandidate, need: LiveOuts) -> None:
         self.emitter = emitter
+        self.new = emitter.new
         self.candidate = candidate
         self.period = [
             emitter.analysis.body[candidate.start + slot] for slot in range(candidate.period)
@@ -266,7 +255,7 @@ class _EmittedLoop:
         if row not in self.items:
             item = OPS["item"]
             out = self.items[row] = Var(item.infer(row.type))
-            self.body.append(Eqn(item, (row,), {}, out, self.emitter.new.where))
+            self.body.append(Eqn(item, (row,), {}, out, self.new.where))
         return self.items[row]
 
     def _with_current_array(self, moving: MovingSlice) -> MovingSlice:
@@ -278,13 +267,9 @@ class _EmittedLoop:
     def _stack(self, source: LiteralSequence | OtherLoopResult | MovingSlice) -> Var:
         count = self.candidate.count
         if isinstance(source, LiteralSequence):
-            return self.emitter.new.literal_table(
-                source.values[::-1] if self.reverse else source.values
-            )
+            return self.new.literal_table(source.values[::-1] if self.reverse else source.values)
         if isinstance(source, MovingSlice):
-            return self.emitter.new.stack_slices(
-                self._with_current_array(source), count, self.reverse
-            )
+            return self.new.stack_slices(self._with_current_array(source), count, self.reverse)
         at, by = source.at, source.by
         if self.reverse:
             at, by = at + by * (count - 1), -by
@@ -309,7 +294,7 @@ class _EmittedLoop:
         operands = [Const.of(candidate.count), *(given for _, given in self.inputs.values())]
         operands += [self.emitter.atom(first) for first in candidate.carries.values()]
         operands += self.row_inputs
-        self.bundle = self.emitter.new.emit(
+        self.bundle = self.new.emit(
             "loop",
             *operands,
             body=self.emitter.nested(body),
@@ -329,7 +314,7 @@ class _EmittedLoop:
 
     def pick(self, at: int) -> Var:
         if at not in self.picked:
-            self.picked[at] = self.emitter.new.emit("pick", self.bundle, at=at)
+            self.picked[at] = self.new.emit("pick", self.bundle, at=at)
         return self.picked[at]
 
     def rows(self, slot: int, at: int, by: int, count: int) -> Var:
@@ -337,14 +322,10 @@ class _EmittedLoop:
         found = min(at, at + by * (count - 1)) < 0
         if slot in self.candidate.slices and not found:
             moving = self.candidate.slices[slot]
-            index = MovingIndex.of(moving.index.at_step(at), tuple(n * by for n in moving.index.by))
-            return self.emitter.new.stack_slices(
-                replace(self._with_current_array(moving), index=index), count, False
-            )
-        whole = slot in self.stack_of and not found
-        stack = self.pick(self.stack_of[slot] if whole else self.kept_at[slot])
-        row = self._row_of_step(at if whole else at + 1)
-        return self.emitter.new.strided_slice(stack, 0, row, -by if self.reverse else by, count)
+            moving = replace(self._with_current_array(moving), index=moving.index.every(at, by))
+            return self.new.stack_slices(moving, count, False)
+        stack, row = self._stack_and_row(slot, at, is_kept=found)
+        return self.new.strided_slice(stack, 0, row, -by if self.reverse else by, count)
 
     def stacked_values(
         self, value: LoopInvariant | SameStep | PreviousStep, at: int, by: int
@@ -353,26 +334,24 @@ class _EmittedLoop:
         count = self.candidate.count
         if isinstance(value, LoopInvariant):
             shape = (count, *value.atom.type.shape)
-            return self.emitter.new.emit("broadcast_to", self.emitter.atom(value.atom), shape=shape)
+            return self.new.emit("broadcast_to", self.emitter.atom(value.atom), shape=shape)
         return self.rows(value.slot, at - isinstance(value, PreviousStep), by, count)
 
     def value(self, slot: int, step: int) -> Atom:
         type = self.period[slot].out.type  # type: ignore[union-attr]
         if slot in self.candidate.slices:
             moving = self.candidate.slices[slot]
-            return self.emitter.new.emit(
+            return self.new.emit(
                 "getitem", self.emitter.atom(moving.array), index=moving.index.at_step(step)
             )
         if slot in self.candidate.deferred:
             return self._deferred_result(self.candidate.deferred[slot])
         if step == self.candidate.count - 1 and slot in self.finals:
             return self.pick(self.finals[slot])
-        whole = slot in self.stack_of
-        stack = self.pick(self.stack_of[slot] if whole else self.kept_at[slot])
-        row = self._row_of_step(step if whole else step + 1)
+        stack, row = self._stack_and_row(slot, step, is_kept=False)
         index = (row, *(slice(0, n, 1) for n in type.shape))
-        found = self.emitter.new.emit("getitem", stack, index=index)
-        return self.emitter.new.emit("item", found) if type.weak else found
+        found = self.new.emit("getitem", stack, index=index)
+        return self.new.emit("item", found) if type.weak else found
 
     def _deferred_result(self, deferred: DeferredUpdates) -> Atom:
         """The array after the last step.
@@ -395,9 +374,14 @@ class _EmittedLoop:
             total = self.emitter.emit_updates(total, update, self)
         return total
 
-    def _row_of_step(self, step: int) -> int:
-        """The row of a stack that holds a step."""
-        return self.candidate.count - 1 - step if self.reverse else step
+    def _stack_and_row(self, slot: int, step: int, is_kept: bool) -> tuple[Var, int]:
+        """The stack that holds a slot's result in a step, and its row; `is_kept`: among the carries
+        that are kept as they are at the start of the next step."""
+        if is_kept or slot not in self.stack_of:
+            at, step = self.kept_at[slot], step + 1
+        else:
+            at = self.stack_of[slot]
+        return self.pick(at), self.candidate.count - 1 - step if self.reverse else step
 
 
 def roll(fits: Callable[[Eqn], bool]) -> Pass:
