@@ -352,7 +352,7 @@ class Iterations:
             found.append(x[i] * i)  # noqa: PERF401
         return np.stack(found)
 
-    @program(False)
+    @program(True)
     def changes_a_dict(x):
         state = {"a": x[0]}
         for i in range(10):

@@ -11,7 +11,7 @@ after the plain loop. An array that a later iteration might write into is not ap
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,12 +28,17 @@ from tracker.tape.value import Value
 
 class GrowingLists:
     """What an iteration has appended. `starts` and `ends` are what the carried places had before
-    and after it."""
+    and after it, and `containers` the ids of the containers that are carried."""
 
     def __init__(
-        self, state: IterationState, starts: Mapping[Place, Any], ends: Mapping[Place, Any]
+        self,
+        state: IterationState,
+        starts: Mapping[Place, Any],
+        ends: Mapping[Place, Any],
+        containers: Container[int],
     ) -> None:
         self.state, self.starts, self.ends = state, starts, ends
+        self.carried = containers
         self.parts = [(x, length, x[length:]) for x, length in state.grown()]
         self.leaves: dict[int, Tracked] = {}
         for _, _, elements in self.parts:
@@ -71,8 +76,8 @@ class GrowingLists:
             raise NotRollable("an array is written that may be in a list")
         for _, _, elements in self.parts:
             for container in _containers(elements):
-                if id(container) in self.state.containers:
-                    raise NotRollable("one container is appended in all iterations")
+                if id(container) in self.state.containers or id(container) in self.carried:
+                    raise NotRollable("a container is appended that has another name")
 
     def extend(
         self,

@@ -19,11 +19,12 @@ from tracker.control.python_loops.iteration_body import Carry, Iteration, Iterat
 from tracker.control.python_loops.iteration_carries import (
     CarriedPlaces,
     IterationCarries,
+    is_number,
     iterations_until_new,
 )
-from tracker.control.python_loops.iteration_state import IterationState
+from tracker.control.python_loops.iteration_state import IterationState, is_constant
 from tracker.control.python_loops.loop_code import LoopCode, may_leave
-from tracker.control.python_loops.places import Places
+from tracker.control.python_loops.places import Place, Places, is_mutable_container
 from tracker.control.python_loops.recorded_loop import RecordedLoop
 from tracker.ir.types import type_of
 from tracker.jit.tracing import calls_unmonitored
@@ -38,6 +39,7 @@ from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 UNBOUNDED = Affine(1 << 30)  # the trip count of a loop that ends when a condition holds
 _ATTEMPTS = 3  # symbolic iterations; what is carried may have settled on a type by then
+_LESSONS = 3  # attempts that fail because of containers that were not known by their parts
 _MORE_ATTEMPTS = 8  # iterations of a loop that branches, which may take other paths
 _MAX_PATHS = 8
 _MIN_BRANCHES = 16  # iterations of which some branch; other calls will branch otherwise
@@ -89,6 +91,8 @@ class LoopRoller:
 
     counts      its trip count
     attempts    how many iterations may still be made symbolic
+    known       the places of containers that are known by their parts, and of numbers in them that
+                change; `lessons`: how often more may become known
     run         the one that is running
     paths       those before it that have taken different paths, without a plain one in between
     conditions  what iterations since the first of these have branched on; `has_branched`: whether
@@ -98,6 +102,8 @@ class LoopRoller:
     def __init__(self, tracer: Tracer, code: LoopCode, counts: Affine) -> None:
         self.tracer, self.code, self.counts = tracer, code, counts
         self.attempts = _ATTEMPTS
+        self.known: set[Place] = set()
+        self.lessons = _LESSONS
         self.run: _SymbolicRun | None = None
         self.paths: list[_SymbolicRun] = []
         self.conditions: set[Value] = set()
@@ -116,11 +122,17 @@ class LoopRoller:
         state = IterationState.before(frame, names, self.code)
         if state is None:
             return None
-        places = Places(frame, self.code.carried, state.places)
-        carried = CarriedPlaces.of(places.read(frame), state)
+        stored = [x for x, _ in state.containers.values() if (id(x),) in self.known]
+        places = Places(frame, self.code.carried, state.places, stored, self.known)
+        at_places = places.read(frame)
+        fixed = {place for place in at_places if places.is_fixed(place)}
+        carried = CarriedPlaces.of(at_places, state, fixed)
         if carried is None:
             return None
-        if test is not None and any(type(x) is not Tracked for x in carried.names.values()):
+        if test is not None and not all(
+            type(x) is Tracked or is_mutable_container(x) or (place in fixed and is_constant(x))
+            for place, x in carried.names.items()
+        ):
             return None  # what it tests might change unseen, and the loop be left
         since = at - paths[0].at if paths else 0
         last = self.counts.minus(Affine(1 + at - since))
@@ -145,6 +157,7 @@ class LoopRoller:
         if run is None or run.symbolic not in iterations:
             return None
         del iterations[iterations.index(run.symbolic) :]
+        run.places.take_back(frame)
         with calls_unmonitored():
             constants = ConstantValues(run.iteration, run.carried.plain)
             try:
@@ -153,15 +166,34 @@ class LoopRoller:
                 rolled = None
                 del self.tracer.errors[run.marks[0] :]
             if rolled is None:
+                self._learn_places(run, frame)
                 with_plain_numbers(run.state, constants)
                 self._restore(run, constants, frame)
         return rolled
+
+    def _learn_places(self, run: _SymbolicRun, frame: FrameType) -> None:
+        """Know by their parts the lists, dicts and objects that the iteration has bound anew or
+        stored into, and as what changes the numbers in them that have changed."""
+        ends = run.places.read(frame)
+        found = {
+            place
+            for place, x in run.carried.names.items()
+            if ends.get(place, x) is not x
+            and (is_mutable_container(x) or (is_number(x) and run.places.is_fixed(place)))
+        }
+        found |= {(id(x),) for x in run.state.changed_containers()}
+        found -= self.known
+        if found and self.lessons:
+            self.lessons -= 1
+            self.attempts += 1
+            self.known |= found
 
     def _restore(self, run: _SymbolicRun, constants: ConstantValues, frame: FrameType) -> None:
         """Give names and attributes plain numbers again, and forget guards on them."""
         guards = self.tracer.guards.conversions
         guards[run.guards :] = [g for g in guards[run.guards :] if g[1] not in constants.values]
-        places = Places(frame, self.code.bound, [*run.state.places, *run.state.absent])
+        attributes = [*run.state.places, *run.state.absent]
+        places = Places(frame, self.code.bound, attributes)
         held = places.read(frame).items()
         tracked = ((place, x._value) for place, x in held if type(x) is Tracked)
         plain = {place: value.data for place, value in tracked if value in constants.values}
@@ -182,16 +214,18 @@ class LoopRoller:
             self.conditions.clear()
         if current_tracer() is not tracer or tracer.abort_reason or _marks(tracer) != run.marks:
             return None
-        if run.symbolic.has_learned or not state.is_unchanged():
+        run.places.check(frame, state.reached)
+        containers = run.places.containers_now(frame)
+        if run.symbolic.has_learned or not state.is_unchanged({*containers, *run.places.holders}):
             return None
         ends = run.places.read(frame)
-        run.carries = carries = IterationCarries(run.carried, state, ends)
+        run.carries = carries = IterationCarries(run.carried, state, ends, run.places.fresh)
         if run.test is not None and test is not None:
             if type_of(test.aval) != type_of(run.test.aval):
                 return None
             carries.all[_TEST] = Carry(run.test, test, wrap(run.test))
         starts = {each.start for each in carries.all.values()}
-        lists = GrowingLists(state, run.carried.names, ends)
+        lists = GrowingLists(state, run.carried.names, ends, containers)
         conditions = self._conditions(run, starts)
         if conditions is None or len(starts) < len(carries.all):
             return None
