@@ -218,16 +218,36 @@ class BoundAnew:
             one, two = two, one.add(two)
         return one.y, two.y, two.other is one, one.other.y
 
-    @program(None)
+    @program(True)
     def all_are_kept(x):
         state, kept = State(x, x * 0.1), []
-        for _ in range(12):
+        for _ in range(14):
             state = state.step(x)
             kept.append(state)
         kept[-1].place = kept[-1].place * 2.0
-        return (state.place, kept[0].place, kept[5].time, kept[-1] is state)
+        return (state.place, kept[0].place, kept[5].time, kept[-1] is state, len(kept[4].label))
+
+    @program(True)
+    def those_from_before_are_kept(x):
+        state, kept = State(x, x * 0.1), []
+        first = state
+        for _ in range(14):
+            kept.append(state)
+            state = state.step(x)
+        kept[0].place = kept[0].place * 2.0
+        return (first.place, kept[5].time, kept[6].place, kept[0] is first, kept[-1] is state)
 
     @program(None)
+    def those_before_and_after_are_kept(x):
+        state, old, new = {"y": x, "t": 0.0}, [], []
+        for _ in range(12):
+            old.append(state)
+            state = {"y": state["y"] * 0.9, "t": state["t"] + 0.5}
+            new.append(state)
+        old[3]["y"] = old[3]["y"] * 2.0
+        return new[2]["y"], old[3] is new[2], old[4]["t"], new[-1] is state
+
+    @program(True)
     def dicts_are_kept(x):
         state, kept = {"y": x}, []
         for _ in range(12):
@@ -235,6 +255,50 @@ class BoundAnew:
             kept.append(state)
         kept[-1]["y"] = kept[-1]["y"] * 2.0
         return state["y"], kept[0]["y"], kept[-1] is state
+
+    @program(True)
+    def with_tuples_in_them(x):
+        state, kept = {"pair": (x, 0.5), "n": 0}, []
+        for _ in range(12):
+            kept.append(state)
+            y, t = state["pair"]
+            state = {"pair": (y * 0.9 + t, t + 0.5), "n": state["n"] + 1}
+        return kept[4]["pair"][0], kept[4]["pair"][1], kept[3]["n"], state["pair"][1]
+
+    @program(True)
+    def records_are_kept(x):
+        y, kept = x, []
+        for i in range(12):
+            y = y * 0.9
+            kept.append(Slots(np.sum(y), i))
+        return sum(each.level for each in kept), kept[3].n, kept[2].level
+
+    @program(True)
+    def what_they_share_is_kept(x):
+        options, kept = {"rate": 0.9}, []
+        y = x
+        for _ in range(12):
+            y = y * options["rate"]
+            kept.append({"y": y, "options": options})
+        return kept[3]["y"], kept[3]["options"] is options
+
+    @program(None)
+    def one_object_that_changes_is_kept(x):
+        state, kept = {"y": x}, []
+        for _ in range(12):
+            state["y"] = state["y"] * 0.9
+            kept.append(state)
+        return kept[0]["y"], kept[3] is state
+
+    @program(None)
+    def an_object_and_its_array_are_kept(x):
+        state, kept, arrays = State(x, x * 0.1), [], []
+        for _ in range(14):
+            state = state.step(x)
+            kept.append(state)
+            arrays.append(state.place)
+        arrays[3][0] = 5.0
+        return kept[3].place, arrays[3] is kept[3].place, arrays[-1] is state.place
 
     @program(None)
     def one_object_in_two_places(x):

@@ -103,9 +103,10 @@ class IterationCarries:
         carried: CarriedPlaces,
         state: IterationState,
         names: Mapping[Place, Any],
-        fresh: frozenset[Place],
+        fresh: Iterable[Place],
     ) -> None:
-        self.carried, self.state, self.names, self.fresh = carried, state, names, fresh
+        self.carried, self.state, self.names = carried, state, names
+        self.fresh = frozenset(fresh)
         self.kept: dict[Place, Any] = {}
         self.all: dict[Place | int, Carry] = {}
         self.arrays: dict[int, Tracked] = {}

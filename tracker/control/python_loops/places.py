@@ -16,7 +16,13 @@ from typing import Any, TypeAlias
 from tracker import tree
 from tracker.control.python_loops.affine_subscripts import NotRollable
 from tracker.support.cpython import frame_locals, set_frame_locals
-from tracker.support.instances import attributes, class_attribute, instance_dict, is_user_class
+from tracker.support.instances import (
+    attributes,
+    class_attribute,
+    instance_dict,
+    is_user_class,
+    new_with_attributes,
+)
 from tracker.support.structs import record
 
 # A name; an object's id and attribute; the id of a list or dict alone; a place, and the key of a
@@ -38,8 +44,9 @@ class Places:
     """The places of a loop, when an iteration begins. Containers there have the same structure in
     all iterations, or are no longer told apart from other values.
 
-    known  the places of lists, dicts and objects that are known by their parts; None: all
-    fresh  after `check`: those of them that an iteration gives another object, which it has made
+    known     the places of lists, dicts and objects that are known by their parts; None: all
+    replaced  after `check`: those of them to which an iteration has given another container, which
+              it has made, with both
     """
 
     def __init__(
@@ -54,7 +61,7 @@ class Places:
         self.attributes = {(id(x), name): (x, name) for x, name in attributes}
         self.known = known
         self.stored: list[tuple[Any, Any, Any, Any]] = []
-        self.fresh: frozenset[Place] = frozenset()
+        self.replaced: dict[Place, tuple[Any, Any]] = {}
         self.containers: dict[Place, Any] = {(id(x),): x for x in containers}
         while not self._expand_all(frame):
             pass
@@ -134,13 +141,10 @@ class Places:
         if parts is None:
             return x
         new = {key: self._written((place, key), part, values) for key, part in parts.items()}
-        changed = {key: y for key, y in new.items() if y is not parts[key]}
-        if changed and isinstance(x, tuple):
-            return tuple.__new__(type(x), new.values())
-        for key, y in changed.items():
-            self.stored.append((x, key, parts[key], y))
-            _store(x, key, y)
-        return x
+        if not isinstance(x, tuple):
+            changed = ((key, y) for key, y in new.items() if y is not parts[key])
+            self.stored += [(x, key, parts[key], y) for key, y in changed]
+        return with_parts(x, new)
 
     def is_fixed(self, place: Place) -> bool:
         """Whether a number there is part of a list, dict or object, and has not changed yet."""
@@ -168,18 +172,16 @@ class Places:
         now = dict(self._containers(frame))
         if len(self.containers_now(frame)) < len(now):
             raise NotRollable("one object is in two places")
-        replaced = {
-            place: self.expanded[place]
-            for place, x in now.items()
-            if x is not self.expanded[place].container
-        }
-        for place, each in replaced.items():
-            if id(now[place]) in reached:
+        for place, x in now.items():
+            was = self.expanded[place]
+            if x is was.container:
+                continue
+            if id(x) in reached:
                 raise NotRollable(f"{place} is an object that has another name")
-            parts = _parts_now(each.container)
-            if [*parts] != [*each.parts] or not _are(parts.values(), each.parts.values()):
+            parts = _parts_now(was.container)
+            if [*parts] != [*was.parts] or not _are(parts.values(), was.parts.values()):
                 raise NotRollable(f"{place} changes before it is bound anew")
-        self.fresh = frozenset(replaced)
+            self.replaced[place] = was.container, x
 
     def containers_now(self, frame: FrameType) -> set[int]:
         """The ids of the lists, dicts and objects that are known by their parts."""
@@ -199,9 +201,7 @@ class Places:
 def parts_of(x: Any) -> dict[Any, Any] | None:
     """The parts of a container, by keys; None for anything else, and for large ones."""
     cls = type(x)
-    if cls is tuple or tree.is_namedtuple(cls):
-        return dict(enumerate(x))
-    if not is_mutable_container(x):
+    if not (cls is tuple or tree.is_namedtuple(cls) or is_mutable_container(x)):
         return None
     parts = _parts_now(x)
     if len(parts) > MAX_PARTS or any(type(key) not in (str, int) for key in parts):
@@ -215,9 +215,32 @@ def is_mutable_container(x: Any) -> bool:
 
 
 def _parts_now(x: Any) -> dict[Any, Any]:
-    if type(x) is list:
+    if type(x) is list or isinstance(x, tuple):
         return dict(enumerate(x))
     return dict(x) if type(x) is dict else attributes(x)
+
+
+def with_parts(x: Any, parts: Mapping[Any, Any]) -> Any:
+    """The container with these parts: the same one, unless it is a tuple."""
+    before = _parts_now(x)
+    changed = [(key, part) for key, part in parts.items() if part is not before[key]]
+    if changed and isinstance(x, tuple):
+        return container_of(x, parts)
+    for key, part in changed:
+        _store(x, key, part)
+    return x
+
+
+def container_of(like: Any, parts: Mapping[Any, Any]) -> Any:
+    """A container of the class of another one, with these parts."""
+    cls = type(like)
+    if cls is dict:
+        return dict(parts)
+    if cls is list:
+        return [*parts.values()]
+    if isinstance(like, tuple):
+        return tuple.__new__(cls, parts.values())
+    return new_with_attributes(cls, [*parts], [*parts.values()])
 
 
 def _store(x: Any, key: Any, value: Any) -> None:

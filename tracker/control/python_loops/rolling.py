@@ -215,17 +215,18 @@ class LoopRoller:
         if current_tracer() is not tracer or tracer.abort_reason or _marks(tracer) != run.marks:
             return None
         run.places.check(frame, state.reached)
-        containers = run.places.containers_now(frame)
-        if run.symbolic.has_learned or not state.is_unchanged({*containers, *run.places.holders}):
+        if run.symbolic.has_learned or not state.is_unchanged(run.places.holders):
             return None
         ends = run.places.read(frame)
-        run.carries = carries = IterationCarries(run.carried, state, ends, run.places.fresh)
+        run.carries = carries = IterationCarries(
+            run.carried, state, ends, frozenset(run.places.replaced)
+        )
         if run.test is not None and test is not None:
             if type_of(test.aval) != type_of(run.test.aval):
                 return None
             carries.all[_TEST] = Carry(run.test, test, wrap(run.test))
         starts = {each.start for each in carries.all.values()}
-        lists = GrowingLists(state, run.carried.names, ends, containers)
+        lists = GrowingLists(state, run.carried.names, ends, run.places.replaced)
         conditions = self._conditions(run, starts)
         if conditions is None or len(starts) < len(carries.all):
             return None
