@@ -311,11 +311,80 @@ class Places:
 class Iterations:
     """Iterations that differ, or do more than compute."""
 
-    @program(False)
+    @program(True)
     def branches_on_the_index(x):
         y = x
         for i in range(10):
             y = y * 2 if i == 5 else y + 0.1
+        return y
+
+    @program(True)
+    def branches_once_on_the_index(x):
+        y = x
+        for i in range(40):
+            if i > 0:
+                y = y * 0.9 + x
+        return y
+
+    @program(True)
+    def branches_on_a_number(x):
+        y, t = x, 0.0
+        for _ in range(60):
+            y = y * 0.9 + (x[0] if t < 1.0 else 0.0)
+            t += 0.05
+        return y, t
+
+    @program(True)
+    def has_segments(x):
+        y, kept = x, []
+        for i in range(90):
+            y = y * 0.9 + i
+            if i % 30 == 0:
+                kept.append(y)
+        return y, np.array(kept), len(kept)
+
+    @program(True)
+    def writes_ahead_but_once(x):
+        y = np.zeros(40)
+        for i in range(40):
+            if i < 39:
+                y[i + 1] = 0.9 * y[i] + x[0]
+        return y
+
+    @program(True)
+    def breaks_late(x):
+        y = x
+        for i in range(100):
+            y = y * 0.9
+            if i == 50:
+                break
+        else:
+            y = y + 1.0
+        return y, i
+
+    @program(True)
+    def alternates(x):
+        y = x
+        for i in range(40):
+            y = y * 0.9 if i % 2 else y + x[0]
+        return y
+
+    @program(None)
+    def an_inner_loop_branches_on_its_index(x):
+        y = np.zeros(30)
+        for i in range(30):
+            for j in range(20):
+                if j > 0:
+                    y[i] = 0.9 * y[i] + x[0] * j
+        return y
+
+    @program(None)
+    def an_inner_loop_branches_on_both(x):
+        y = np.zeros((20, 20))
+        for i in range(20):
+            for j in range(20):
+                if i != j:
+                    y[i, j] = x[0] * (i - j)
         return y
 
     @program(None)
@@ -325,7 +394,7 @@ class Iterations:
             y = y * 1.5 if y[0] < 2 else y - 1
         return y
 
-    @program(False)
+    @program(True)
     def breaks(x):
         y = x
         for i in range(100):
@@ -542,7 +611,7 @@ class Iterations:
             before = x[i] * 2
         return s
 
-    @program(False)
+    @program(True)
     def skips(x):
         s = x[0]
         for i in range(11):

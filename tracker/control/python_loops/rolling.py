@@ -8,6 +8,7 @@ plain loop runs: it may be the last one.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Container
 from types import FrameType
 from typing import Any
 
@@ -42,6 +43,7 @@ _ATTEMPTS = 3  # symbolic iterations; what is carried may have settled on a type
 _LESSONS = 3  # attempts that fail because of containers that were not known by their parts
 _MORE_ATTEMPTS = 8  # iterations of a loop that branches, which may take other paths
 _MAX_PATHS = 8
+_MAX_SEGMENTS = 16  # parts of a loop whose iterations branch alike, on plain numbers
 _MIN_BRANCHES = 16  # iterations of which some branch; other calls will branch otherwise
 _TEST = -1  # the key of what a loop tests, among carries
 _MIN_EQUATIONS = 2_000  # of a loop over numbers and small arrays; a shorter one is faster unrolled
@@ -90,6 +92,7 @@ class LoopRoller:
     """Rolls one loop.
 
     counts      its trip count
+    alike_until  the iteration from which on those branch otherwise that branch on plain numbers
     attempts    how many iterations may still be made symbolic
     known       the places of containers that are known by their parts, and of numbers in them that
                 change; `lessons`: how often more may become known
@@ -102,6 +105,7 @@ class LoopRoller:
     def __init__(self, tracer: Tracer, code: LoopCode, counts: Affine) -> None:
         self.tracer, self.code, self.counts = tracer, code, counts
         self.attempts = _ATTEMPTS
+        self.alike_until = 0
         self.known: set[Place] = set()
         self.lessons = _LESSONS
         self.run: _SymbolicRun | None = None
@@ -135,7 +139,8 @@ class LoopRoller:
         ):
             return None  # what it tests might change unseen, and the loop be left
         since = at - paths[0].at if paths else 0
-        last = self.counts.minus(Affine(1 + at - since))
+        end = self.counts if at >= self.alike_until else Affine(self.alike_until)
+        last = end.minus(Affine(1 + at - since))
         symbolic = SymbolicIteration(last, len(tracer.iterations), state.may_grow, since)
         begin = len(tracer.recording.equations)
         iteration = Iteration(symbolic, tracer, begin, [Symbol(symbolic.number, 0, 1)])
@@ -190,8 +195,7 @@ class LoopRoller:
 
     def _restore(self, run: _SymbolicRun, constants: ConstantValues, frame: FrameType) -> None:
         """Give names and attributes plain numbers again, and forget guards on them."""
-        guards = self.tracer.guards.conversions
-        guards[run.guards :] = [g for g in guards[run.guards :] if g[1] not in constants.values]
+        self._forget_guards(run, constants.values)
         attributes = [*run.state.places, *run.state.absent]
         places = Places(frame, self.code.bound, attributes)
         held = places.read(frame).items()
@@ -215,7 +219,7 @@ class LoopRoller:
         if current_tracer() is not tracer or tracer.abort_reason or _marks(tracer) != run.marks:
             return None
         run.places.check(frame, state.reached)
-        if run.symbolic.has_learned or not state.is_unchanged(run.places.holders):
+        if not state.is_unchanged(run.places.holders):
             return None
         ends = run.places.read(frame)
         run.carries = carries = IterationCarries(
@@ -230,12 +234,38 @@ class LoopRoller:
         conditions = self._conditions(run, starts)
         if conditions is None or len(starts) < len(carries.all):
             return None
+        if conditions and constants.values.issuperset(conditions) and not paths:
+            # Branches on plain numbers alone are the same in every call.
+            end = self._end_of_branches(run, constants, conditions)
+            if end is None:
+                return None
+            if end > run.at + 1:
+                self.alike_until = end
+                self._forget_guards(run, conditions)
+                conditions = {}
+        if run.symbolic.has_learned:
+            return None
         if conditions:
-            if lists.parts or constants.values.issuperset(conditions):
-                return None  # branches on plain numbers alone are the same in every call
+            if lists.parts:
+                return None
             run.iteration.conditions = conditions
             return self._roll_paths([*paths, run], frame)
         return None if paths else self._roll_all(run, constants, lists, frame)
+
+    def _end_of_branches(
+        self, run: _SymbolicRun, constants: ConstantValues, outcomes: dict[Value, bool]
+    ) -> int | None:
+        """The iteration from which on others branch otherwise, all on plain numbers; the next one
+        if they soon do; None if they do and this may have been the last one to do so."""
+        if self.counts.terms or run.test is not None:
+            return None
+        left = self.counts.const - run.at
+        count = constants.count_alike(left, list(run.carries.all.values()), outcomes)
+        if count is None:
+            return None
+        if count >= max(_MIN_BRANCHES, left // _MAX_SEGMENTS):
+            return run.at + count
+        return None if self.attempts else run.at + 1
 
     def _roll_all(
         self, run: _SymbolicRun, constants: ConstantValues, lists: GrowingLists, frame: FrameType
@@ -247,10 +277,14 @@ class LoopRoller:
         counts = self.counts.minus(Affine(run.at + peeled))
         if counts.terms and (lists.parts or peeled):
             return None
+        is_segment = run.at < self.alike_until < self.counts.const
+        if is_segment:
+            counts = Affine(self.alike_until - run.at)
         run.symbolic.variable.last = counts.minus(Affine(1))
         run.iteration.carries, run.iteration.appended = carries, lists.values
         body = IterationBody(run.iteration, counts)
-        if counts.high < self._least_count(body):
+        left = self.counts.high - run.at if is_segment else counts.high
+        if left < self._least_count(body):
             self.attempts = 0
             return None
         count = counts.now
@@ -269,7 +303,7 @@ class LoopRoller:
         ]
         run.carries.assign(dict(zip(run.carries.all, found, strict=True)), run.places, frame)
         lists.extend(count, stacks, numbers, run.places.read(frame))
-        self.attempts = 0
+        self.attempts = _ATTEMPTS if is_segment else 0
         return RolledLoop(run.at, count, None, None)
 
     def _roll_paths(self, runs: list[_SymbolicRun], frame: FrameType) -> RolledLoop | None:
@@ -348,12 +382,15 @@ class LoopRoller:
         """The loop takes the place of guards on branches. Whether it takes all iterations is a
         branch, unless a plain iteration comes after it in any case; so is whether it takes enough
         of them that places have new arrays."""
-        guards = self.tracer.guards.conversions
-        guards[first.guards :] = [g for g in guards[first.guards :] if g[1] not in self.conditions]
+        self._forget_guards(first, self.conditions)
         if first.test is None and counts == self.counts.minus(Affine(first.at)):
             self._guard(apply(equal, (count, counts.const)))
         if until_new > (first.test is not None):
             self._guard(apply(greater_equal, (count, until_new)))
+
+    def _forget_guards(self, run: _SymbolicRun, values: Container[Value]) -> None:
+        guards = self.tracer.guards.conversions
+        guards[run.guards :] = [g for g in guards[run.guards :] if g[1] not in values]
 
     def _guard(self, condition: Any) -> None:
         self.tracer.add_guard(value_of(condition), "bool")
