@@ -319,6 +319,44 @@ class Iterations:
         return y
 
     @program(True)
+    def backwards(x):
+        y = np.zeros(12)
+        y[11] = x[11]
+        for i in reversed(range(11)):
+            y[i] = 0.5 * y[i + 1] + x[i]
+        for row in reversed(x):
+            y = y * 0.9 + row
+        return y, i
+
+    @program(True)
+    def numbers_in_lists(x):
+        y, steps = x, [0.1, 0.2, 0.3, 0.1] * 4
+        for step, k in zip(steps, range(16)):  # noqa: B905
+            y = y + step * np.cos(k * y)
+        for k, step in enumerate(steps):
+            y = y * (1 - 0.1 * step) + k
+        return y, step
+
+    @program(True)
+    def zips_that_are_enumerated(x):
+        y = 0.0
+        for k, (a, b) in enumerate(zip(x, 2 * x)):  # noqa: B905
+            y = y * 0.9 + a * b + k
+        return y
+
+    @program(None)
+    def a_zip_that_has_been_read(x):
+        y, pairs = 0.0, zip(x, 2 * x, strict=False)
+        next(pairs)
+        plain = zip(x, 3 * x)  # noqa: B905
+        next(plain)
+        for k, (a, b) in enumerate(pairs):
+            y = y * 0.9 + a * b + k
+        for k, (a, b) in enumerate(plain):
+            y = y * 0.9 + a * b + k
+        return y
+
+    @program(True)
     def branches_once_on_the_index(x):
         y = x
         for i in range(40):
@@ -363,7 +401,7 @@ class Iterations:
         return y, i
 
     @program(True)
-    def alternates(x):
+    def takes_turns(x):
         y = x
         for i in range(40):
             y = y * 0.9 if i % 2 else y + x[0]

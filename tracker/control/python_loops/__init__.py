@@ -1,7 +1,7 @@
 """Python loops of traced code, at the price of a few iterations.
 
-Under a trace, `range`, `zip`, `enumerate` and arrays that a `for` statement iterates give a
-`LoopIterator` (`iterator.py`). Between two iterations it has the frame of the loop, and
+Under a trace, `range`, `zip`, `enumerate`, `reversed` and arrays that a `for` statement iterates
+give a `LoopIterator` (`iterator.py`). Between two iterations it has the frame of the loop, and
 `rolling.py` makes one iteration symbolic: the loop's index, and plain numbers that the loop
 carries, become tracked numbers. The interpreter runs this iteration as ever, on real numbers, and
 its equations are recorded as ever. If the iteration can stand for those after it, one `loop`
