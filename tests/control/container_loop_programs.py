@@ -301,6 +301,16 @@ class BoundAnew:
         return kept[3].place, arrays[3] is kept[3].place, arrays[-1] is state.place
 
     @program(None)
+    def an_array_is_kept_twice(x):
+        now, before, kept = x, x * 0.5, []
+        for _ in range(12):
+            now = 0.9 * now - 0.1 * before
+            kept.append((now, before))
+            before = now
+        kept[3][0][0] = 5.0
+        return kept[3][0], kept[4][1], kept[4][1] is kept[3][0]
+
+    @program(None)
     def one_object_in_two_places(x):
         one = two = Written(x)
         for _ in range(9):

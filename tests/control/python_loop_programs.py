@@ -407,6 +407,54 @@ class Iterations:
             y = y * 0.9 if i % 2 else y + x[0]
         return y
 
+    @program(True)
+    def all_pairs_but_equal_ones(x):
+        total = 0.0
+        for i in range(12):
+            for j in range(12):
+                if i != j:
+                    total += 1.0 / ((x[i] - x[j]) ** 2 + 0.1)
+        return total
+
+    @program(True)
+    def skips_itself(x):
+        force = np.zeros(12)
+        for i in range(12):
+            f = np.zeros(2)
+            for j in range(12):
+                if j == i:
+                    continue
+                f = f + (x[i] - x[j]) * np.array([1.0, x[j]])
+            force[i] = f[0] * f[1]
+        return force
+
+    @program(True)
+    def branches_in_both_loops(x):
+        y = np.ones(12)
+        for i in range(12):
+            if x[i] > 1.0:
+                y[i] = y[i] * x[i]
+            for j in range(12):
+                if x[j] > x[i]:
+                    y[i] = y[i] + 0.1 * x[j]
+                elif x[j] > 0.5:
+                    y[i] = y[i] - 0.1 * x[j] * y[i]
+                else:
+                    y[i] = 0.5 * y[i]
+        return y
+
+    @program(None)
+    def pairs_that_are_close(x):
+        force, energy = np.zeros(12), x[0] * 0.0
+        for i in range(12):
+            for j in range(i):
+                distance = (x[i] - x[j]) ** 2
+                if distance < 0.5:
+                    force[i] += distance
+                    force[j] -= distance
+                    energy += 1.0 / (distance + 0.1)
+        return force, energy
+
     @program(None)
     def an_inner_loop_branches_on_its_index(x):
         y = np.zeros(30)

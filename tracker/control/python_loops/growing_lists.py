@@ -105,6 +105,10 @@ class GrowingLists:
                 raise NotRollable("a view is carried of what is appended")
         if arrays and not carried.isdisjoint(written):
             raise NotRollable("an array is written that may be in a list")
+        for place, x in starts:
+            both = x, self.ends.get(place)
+            if both[1] is not x and all(_is_array(y) and id(y) in self.leaves for y in both):
+                raise NotRollable("an array is appended in two iterations")
         for each in self.replaced.values():
             if all(id(x) in self.containers for x in each):
                 raise NotRollable("an object is appended in two iterations")

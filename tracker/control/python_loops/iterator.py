@@ -191,12 +191,13 @@ class LoopIterator:
             int(passed_at)  # from here on the trace is for this number of iterations
         at, count = self.at, self.source.count
         moves = bool(self.source.counts.terms)
-        if moves and at and rolled is None:
+        if moves and at and rolled is None and (at >= count or not roller.paths):
             note_unknown_subscript()  # how many iterations there are
         if at >= count:
             raise StopIteration
         self.at = at + 1
-        if roller.attempts and (at == 0 if moves else count - at >= _MIN_TRIP_COUNT):
+        may_roll = at == 0 or roller.paths if moves else count - at >= _MIN_TRIP_COUNT
+        if may_roll and roller.may_begin(at):
             iteration = roller.begin(frame, at)
             if iteration is not None:
                 if self.tracked_at is not None:  # unless this iteration is rolled with those before

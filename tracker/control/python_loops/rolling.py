@@ -8,7 +8,7 @@ plain loop runs: it may be the last one.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from types import FrameType
 from typing import Any
 
@@ -40,6 +40,7 @@ from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 UNBOUNDED = Affine(1 << 30)  # the trip count of a loop that ends when a condition holds
 _ATTEMPTS = 3  # symbolic iterations; what is carried may have settled on a type by then
+_RETRIES = 3
 _LESSONS = 3  # attempts that fail because of containers that were not known by their parts
 _MORE_ATTEMPTS = 8  # iterations of a loop that branches, which may take other paths
 _MAX_PATHS = 8
@@ -93,7 +94,8 @@ class LoopRoller:
 
     counts      its trip count
     alike_until  the iteration from which on those branch otherwise that branch on plain numbers
-    attempts    how many iterations may still be made symbolic
+    attempts    how many iterations may still be made symbolic; `retries`: how many more, at
+                iterations 4, 8, 16: inner loops that grow have enough iterations by then
     known       the places of containers that are known by their parts, and of numbers in them that
                 change; `lessons`: how often more may become known
     run         the one that is running
@@ -104,7 +106,7 @@ class LoopRoller:
 
     def __init__(self, tracer: Tracer, code: LoopCode, counts: Affine) -> None:
         self.tracer, self.code, self.counts = tracer, code, counts
-        self.attempts = _ATTEMPTS
+        self.attempts, self.retries = _ATTEMPTS, _RETRIES
         self.alike_until = 0
         self.known: set[Place] = set()
         self.lessons = _LESSONS
@@ -114,6 +116,12 @@ class LoopRoller:
         self.has_branched = False
         _running[:] = [ref for ref in _running if ref() is not None]
         _running.append(weakref.ref(self))
+
+    def may_begin(self, at: int) -> bool:
+        """Whether iteration number `at` may be made a symbolic one."""
+        if not self.attempts and self.retries and at.bit_count() == 1:
+            self.attempts, self.retries = 1, self.retries - 1
+        return self.attempts > 0
 
     def begin(self, frame: FrameType, at: int, test: Value | None = None) -> Iteration | None:
         """Make iteration number `at` a symbolic one, if what it may change can be compared."""
@@ -285,7 +293,7 @@ class LoopRoller:
         body = IterationBody(run.iteration, counts)
         left = self.counts.high - run.at if is_segment else counts.high
         if left < self._least_count(body):
-            self.attempts = 0
+            self.attempts = self.retries = 0
             return None
         count = counts.now
         if count < iterations_until_new([run.carries]):
@@ -297,13 +305,14 @@ class LoopRoller:
         if len(numbers) == len(lists.values) and exact and all(data is not None for data in exact):
             return None  # the plain loop is as fast
         run.iteration.appended = [value for value in lists.values if value not in numbers]
-        results, stacks = body.after(RecordedLoop([body]).record())
+        results, stacks = body.after(RecordedLoop([body], has_all_paths=True).record())
         found = [
             data if data is not None else made for data, made in zip(exact, results, strict=True)
         ]
         run.carries.assign(dict(zip(run.carries.all, found, strict=True)), run.places, frame)
         lists.extend(count, stacks, numbers, run.places.read(frame))
         self.attempts = _ATTEMPTS if is_segment else 0
+        self.retries = _RETRIES if is_segment else 0
         return RolledLoop(run.at, count, None, None)
 
     def _roll_paths(self, runs: list[_SymbolicRun], frame: FrameType) -> RolledLoop | None:
@@ -314,8 +323,16 @@ class LoopRoller:
         runs = self._with_new_path(runs)
         branches = any(run.may_branch for run in runs)
         counts = self._counts_of_paths(runs)
-        if counts.terms:
+        has_all_paths = first.test is None and _are_all_paths(
+            [tuple(run.iteration.conditions.values()) for run in runs]
+        )
+        if not self.has_branched:
+            self.has_branched, self.attempts = True, _MORE_ATTEMPTS
+        if counts.terms and counts != self.counts.minus(Affine(first.at)):
             return None  # there may be no last iteration
+        if counts.terms and not has_all_paths:
+            self.paths = runs if self.attempts and len(runs) < _MAX_PATHS else []
+            return None
         bound = [run.carries.binds_arrays(first.carries.all) for run in runs]
         may_stay = [not all(each) for each in zip(*bound, strict=True)]
         for run, binds in zip(runs, bound, strict=True):
@@ -326,13 +343,11 @@ class LoopRoller:
         # A trace for each way through the loop would take longer.
         least = 1 if self.tracer.has_other_paths else self._least_count(bodies[0])
         if counts.high < least and not (branches and counts.high >= _MIN_BRANCHES):
-            self.attempts = 0
+            self.attempts = self.retries = 0
             return None
-        loop = RecordedLoop(bodies)
+        loop = RecordedLoop(bodies, has_all_paths)
         count, done = int(data_of(loop.count)), last.at + 1 - first.at
-        if not self.has_branched:
-            self.has_branched, self.attempts = True, _MORE_ATTEMPTS
-        takes_others = branches and len(runs) < _MAX_PATHS
+        takes_others = branches and len(runs) < _MAX_PATHS and not has_all_paths
         if takes_others and count < min(counts.high, done + self.attempts):
             self.paths = runs  # an iteration that comes soon takes another path
             return None
@@ -340,7 +355,9 @@ class LoopRoller:
         until_new = iterations_until_new([run.carries for run in runs])
         if count < max(1 if takes_others else least, done, until_new):
             return None
-        self._guard_paths(first, loop.count, counts, until_new)
+        self._forget_guards(first, self.conditions)
+        if not has_all_paths:
+            self._guard_count(first, loop.count, counts, until_new)
         results, _ = bodies[0].after(loop.record())
         found = dict(zip(first.carries.all, results, strict=False))
         for flag in results[len(found) :]:
@@ -354,8 +371,9 @@ class LoopRoller:
         if takes_others and not is_left:
             self.paths = runs  # the next iteration takes another path: roll with it, too
         else:
-            self.attempts = 0
-        return RolledLoop(first.at, count, loop.count, found.get(_TEST))
+            self.attempts = self.retries = 0
+        tracked_count = None if has_all_paths else loop.count
+        return RolledLoop(first.at, count, tracked_count, found.get(_TEST))
 
     def _with_new_path(self, runs: list[_SymbolicRun]) -> list[_SymbolicRun]:
         """The iterations, the last one only if it took a path of its own; all carry the same."""
@@ -378,11 +396,9 @@ class LoopRoller:
         peeled = first.test is None and (binds or any(run.may_leave for run in runs))
         return self.counts.minus(Affine(first.at + peeled))
 
-    def _guard_paths(self, first: _SymbolicRun, count: Any, counts: Affine, until_new: int) -> None:
-        """The loop takes the place of guards on branches. Whether it takes all iterations is a
-        branch, unless a plain iteration comes after it in any case; so is whether it takes enough
-        of them that places have new arrays."""
-        self._forget_guards(first, self.conditions)
+    def _guard_count(self, first: _SymbolicRun, count: Any, counts: Affine, until_new: int) -> None:
+        """Whether the loop takes all iterations is a branch, unless a plain iteration comes after
+        it in any case; so is whether it takes enough of them that places have new arrays."""
         if first.test is None and counts == self.counts.minus(Affine(first.at)):
             self._guard(apply(equal, (count, counts.const)))
         if until_new > (first.test is not None):
@@ -433,6 +449,14 @@ def _flag(is_bound: bool) -> Carry:
     return Carry(start, True if is_bound else start, False)
 
 
+def _are_all_paths(outcomes: Sequence[tuple[bool, ...]]) -> bool:
+    """Whether iterations that branch in these ways take every path that there is."""
+    if len(outcomes) == 1:
+        return not outcomes[0]
+    sides = [[path[1:] for path in outcomes if path[:1] == (side,)] for side in (True, False)]
+    return sum(map(len, sides)) == len(outcomes) and all(map(_are_all_paths, sides))
+
+
 def _path(run: _SymbolicRun) -> Any:
     """The operations and branches of an iteration."""
     equations = run.iteration.equations
@@ -446,7 +470,7 @@ def _marks(tracer: Tracer) -> tuple[int, ...]:
     """How much a tracer has noted of what an iteration of a loop may not do."""
     recording, guards, escapes = tracer.recording, tracer.guards, tracer.escapes
     noted = (
-        *(tracer.errors, recording.aliases, recording.closed_at, escapes.arrays, escapes.values),
+        *(tracer.errors, recording.closed_at, escapes.arrays, escapes.values),
         *(guards.by_value, guards.no_alias, guards.alias_queries, guards.flag_queries),
     )
     return *map(len, noted), tracer.drops_history
