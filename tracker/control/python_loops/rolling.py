@@ -92,16 +92,16 @@ class RolledLoop:
 class LoopRoller:
     """Rolls one loop.
 
-    counts      its trip count
-    alike_until  the iteration from which on those branch otherwise that branch on plain numbers
-    attempts    how many iterations may still be made symbolic; `retries`: how many more, at
-                iterations 4, 8, 16: inner loops that grow have enough iterations by then
-    known       the places of containers that are known by their parts, and of numbers in them that
-                change; `lessons`: how often more may become known
-    run         the one that is running
-    paths       those before it that have taken different paths, without a plain one in between
-    conditions  what iterations since the first of these have branched on; `has_branched`: whether
-                any has, so that there are more attempts
+    counts       its trip count
+    attempts     how many iterations may still be made symbolic; `retries`: how many more, at
+                 iterations 4, 8, 16: inner loops that grow have enough iterations by then
+    known        the places of containers that are known by their parts, and of numbers in them that
+                 change; `lessons`: how often more may become known
+    run          the one that is running
+    paths        those before it that have taken different paths, without a plain one in between
+    conditions   what iterations since the first of these have branched on; `has_branched`: whether
+                 any has, so that there are more attempts
+    alike_until  the iteration from which on branches on plain numbers are other ones
     """
 
     def __init__(self, tracer: Tracer, code: LoopCode, counts: Affine) -> None:
@@ -230,9 +230,7 @@ class LoopRoller:
         if not state.is_unchanged(run.places.holders):
             return None
         ends = run.places.read(frame)
-        run.carries = carries = IterationCarries(
-            run.carried, state, ends, frozenset(run.places.replaced)
-        )
+        run.carries = carries = IterationCarries(run.carried, state, ends, run.places.replaced)
         if run.test is not None and test is not None:
             if type_of(test.aval) != type_of(run.test.aval):
                 return None
