@@ -311,11 +311,166 @@ class Places:
 class Iterations:
     """Iterations that differ, or do more than compute."""
 
-    @program(False)
+    @program(True)
     def branches_on_the_index(x):
         y = x
         for i in range(10):
             y = y * 2 if i == 5 else y + 0.1
+        return y
+
+    @program(True)
+    def backwards(x):
+        y = np.zeros(12)
+        y[11] = x[11]
+        for i in reversed(range(11)):
+            y[i] = 0.5 * y[i + 1] + x[i]
+        for row in reversed(x):
+            y = y * 0.9 + row
+        return y, i
+
+    @program(True)
+    def numbers_in_lists(x):
+        y, steps = x, [0.1, 0.2, 0.3, 0.1] * 4
+        for step, k in zip(steps, range(16)):  # noqa: B905
+            y = y + step * np.cos(k * y)
+        for k, step in enumerate(steps):
+            y = y * (1 - 0.1 * step) + k
+        return y, step
+
+    @program(True)
+    def zips_that_are_enumerated(x):
+        y = 0.0
+        for k, (a, b) in enumerate(zip(x, 2 * x)):  # noqa: B905
+            y = y * 0.9 + a * b + k
+        return y
+
+    @program(None)
+    def a_zip_that_has_been_read(x):
+        y, pairs = 0.0, zip(x, 2 * x, strict=False)
+        next(pairs)
+        plain = zip(x, 3 * x)  # noqa: B905
+        next(plain)
+        for k, (a, b) in enumerate(pairs):
+            y = y * 0.9 + a * b + k
+        for k, (a, b) in enumerate(plain):
+            y = y * 0.9 + a * b + k
+        return y
+
+    @program(True)
+    def branches_once_on_the_index(x):
+        y = x
+        for i in range(40):
+            if i > 0:
+                y = y * 0.9 + x
+        return y
+
+    @program(True)
+    def branches_on_a_number(x):
+        y, t = x, 0.0
+        for _ in range(60):
+            y = y * 0.9 + (x[0] if t < 1.0 else 0.0)
+            t += 0.05
+        return y, t
+
+    @program(True)
+    def has_segments(x):
+        y, kept = x, []
+        for i in range(90):
+            y = y * 0.9 + i
+            if i % 30 == 0:
+                kept.append(y)
+        return y, np.array(kept), len(kept)
+
+    @program(True)
+    def writes_ahead_but_once(x):
+        y = np.zeros(40)
+        for i in range(40):
+            if i < 39:
+                y[i + 1] = 0.9 * y[i] + x[0]
+        return y
+
+    @program(True)
+    def breaks_late(x):
+        y = x
+        for i in range(100):
+            y = y * 0.9
+            if i == 50:
+                break
+        else:
+            y = y + 1.0
+        return y, i
+
+    @program(True)
+    def takes_turns(x):
+        y = x
+        for i in range(40):
+            y = y * 0.9 if i % 2 else y + x[0]
+        return y
+
+    @program(True)
+    def all_pairs_but_equal_ones(x):
+        total = 0.0
+        for i in range(12):
+            for j in range(12):
+                if i != j:
+                    total += 1.0 / ((x[i] - x[j]) ** 2 + 0.1)
+        return total
+
+    @program(True)
+    def skips_itself(x):
+        force = np.zeros(12)
+        for i in range(12):
+            f = np.zeros(2)
+            for j in range(12):
+                if j == i:
+                    continue
+                f = f + (x[i] - x[j]) * np.array([1.0, x[j]])
+            force[i] = f[0] * f[1]
+        return force
+
+    @program(True)
+    def branches_in_both_loops(x):
+        y = np.ones(12)
+        for i in range(12):
+            if x[i] > 1.0:
+                y[i] = y[i] * x[i]
+            for j in range(12):
+                if x[j] > x[i]:
+                    y[i] = y[i] + 0.1 * x[j]
+                elif x[j] > 0.5:
+                    y[i] = y[i] - 0.1 * x[j] * y[i]
+                else:
+                    y[i] = 0.5 * y[i]
+        return y
+
+    @program(None)
+    def pairs_that_are_close(x):
+        force, energy = np.zeros(12), x[0] * 0.0
+        for i in range(12):
+            for j in range(i):
+                distance = (x[i] - x[j]) ** 2
+                if distance < 0.5:
+                    force[i] += distance
+                    force[j] -= distance
+                    energy += 1.0 / (distance + 0.1)
+        return force, energy
+
+    @program(None)
+    def an_inner_loop_branches_on_its_index(x):
+        y = np.zeros(30)
+        for i in range(30):
+            for j in range(20):
+                if j > 0:
+                    y[i] = 0.9 * y[i] + x[0] * j
+        return y
+
+    @program(None)
+    def an_inner_loop_branches_on_both(x):
+        y = np.zeros((20, 20))
+        for i in range(20):
+            for j in range(20):
+                if i != j:
+                    y[i, j] = x[0] * (i - j)
         return y
 
     @program(None)
@@ -325,7 +480,7 @@ class Iterations:
             y = y * 1.5 if y[0] < 2 else y - 1
         return y
 
-    @program(False)
+    @program(True)
     def breaks(x):
         y = x
         for i in range(100):
@@ -352,7 +507,7 @@ class Iterations:
             found.append(x[i] * i)  # noqa: PERF401
         return np.stack(found)
 
-    @program(False)
+    @program(True)
     def changes_a_dict(x):
         state = {"a": x[0]}
         for i in range(10):
@@ -542,7 +697,7 @@ class Iterations:
             before = x[i] * 2
         return s
 
-    @program(False)
+    @program(True)
     def skips(x):
         s = x[0]
         for i in range(11):

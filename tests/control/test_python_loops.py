@@ -10,8 +10,8 @@ import warnings
 
 import numpy as np
 import pytest
+from container_loop_programs import PROGRAMS
 from python_loop_programs import M, X
-from stateful_loop_programs import PROGRAMS
 from tables import functions_of
 
 import tracker

@@ -1,7 +1,7 @@
 """Python loops of traced code, at the price of a few iterations.
 
-Under a trace, `range`, `zip`, `enumerate` and arrays that a `for` statement iterates give a
-`LoopIterator` (`iterator.py`). Between two iterations it has the frame of the loop, and
+Under a trace, `range`, `zip`, `enumerate`, `reversed` and arrays that a `for` statement iterates
+give a `LoopIterator` (`iterator.py`). Between two iterations it has the frame of the loop, and
 `rolling.py` makes one iteration symbolic: the loop's index, and plain numbers that the loop
 carries, become tracked numbers. The interpreter runs this iteration as ever, on real numbers, and
 its equations are recorded as ever. If the iteration can stand for those after it, one `loop`
@@ -18,7 +18,8 @@ symbolic iteration: the bytecode of the loop, and of functions that it calls, is
 
 - Names are carried if the next iteration may read them (liveness in the bytecode). If a name that
   is not is read after the loop, the last iteration runs as a plain one. So are attributes that the
-  code stores in objects of user classes, and the parts of tuples (`places.py`).
+  code stores in objects of user classes, the parts of tuples, and those of lists, dicts and
+  objects that an iteration has bound anew or stored into (`places.py`).
 - Plain numbers stay plain: what they are after the loop is computed as Python does
   (`constants.py`).
 - `iteration_body.py` makes the body. Subscripts with the index are affine forms
@@ -45,8 +46,8 @@ equation counts the iterations, without derivatives, and the `loop` equation tak
 (`recorded_loop.py`). `while` statements have no iterator; their iterations are counted from test to
 test (`tested_loops.py`).
 
-Not rolled: subscripts that wrap around, iterations that read a list that they grow or make objects,
-branches on the index, comprehensions; of slices whose extents move all but
+Not rolled: subscripts that wrap around, iterations that read a list that they grow or keep the
+objects that they make, branches on the index, comprehensions; of slices whose extents move all but
 elementwise ops, sums, products and flips, and where they are parts of large matrices that are not
 multiplied by rows (a product of the part is faster).
 

@@ -6,7 +6,8 @@ Python does, so that a name holds the same number afterwards, to the last bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,10 +53,37 @@ class ConstantValues:
         found: dict[Value, list[Any]] = {value: [] for value in wanted if value in known}
         if not any(plain) and not found:
             return [None] * len(carries), {}
-        needed = self._needed([c.end for c, p in zip(carries, plain, strict=True) if p] + [*found])
-        now = {c.start: c.origin for c, p in zip(carries, plain, strict=True) if p}
+        chosen = [c for c, p in zip(carries, plain, strict=True) if p]
+        now = {c.start: c.origin for c in chosen}
+        for table, now in itertools.islice(self._iterations(chosen, found), count):  # noqa: B007
+            for value, numbers in found.items():
+                numbers.append(table[value])
+        after = [now[c.start] if p else None for c, p in zip(carries, plain, strict=True)]
+        return after, found
+
+    def count_alike(
+        self, count: int, carries: Sequence[Carry], outcomes: Mapping[Value, bool]
+    ) -> int | None:
+        """How many iterations, of so many, give these values the same truth; None if they are not
+        plain numbers in every iteration."""
+        plain, known = self._plain(carries)
+        if not known.issuperset(outcomes):
+            return None
+        chosen = [c for c, p in zip(carries, plain, strict=True) if p]
+        iterations = itertools.islice(self._iterations(chosen, outcomes), count)
+        for at, (table, _) in enumerate(iterations):
+            if any(bool(table[value]) != outcome for value, outcome in outcomes.items()):
+                return at
+        return count
+
+    def _iterations(
+        self, carries: Sequence[Carry], wanted: Iterable[Value]
+    ) -> Iterator[tuple[dict[Value, Any], dict[Value, Any]]]:
+        """The wanted values in each iteration, and what carries, all plain, are after it."""
+        needed = self._needed([*(c.end for c in carries), *wanted])
+        now = {c.start: c.origin for c in carries}
         constant = {value: value.data for value in self.values if value not in self.equations}
-        for at in range(count):
+        for at in itertools.count():
             table = {**constant, **now}
             table.update({s.value: s.first + at * s.step for s in self.symbols})
 
@@ -69,12 +97,8 @@ class ConstantValues:
                 if type(x) is int and abs(x) > _MAX_INTEGER:
                     raise NotRollable("an integer outgrows 64 bits")
                 table[value] = x
-            for value, numbers in found.items():
-                numbers.append(table[value])
-            ends = [(c, read(c.end)) for c, p in zip(carries, plain, strict=True) if p]
-            now = {c.start: end for c, end in ends}
-        after = [now[c.start] if p else None for c, p in zip(carries, plain, strict=True)]
-        return after, found
+            now = {c.start: read(c.end) for c in carries}
+            yield table, now
 
     def _plain(self, carries: Sequence[Carry]) -> tuple[list[bool], set[Value]]:
         """Which carries, and which values, are plain numbers in every iteration."""

@@ -2,7 +2,7 @@
 
 The loop stacks what its iterations append, and the list gets rows of the stack, read when they are
 used; `np.array(states)` is the stack itself (`ops/shape/appended_rows.py`). An iteration may append
-numbers and arrays, and tuples, lists and dicts of them that it makes.
+numbers and arrays, and tuples, lists, dicts and objects that it makes of them.
 
 Invariant: whatever is appended in several places, or has a name after the loop, is one object, as
 after the plain loop. An array that a later iteration might write into is not appended.
@@ -10,8 +10,7 @@ after the plain loop. An array that a later iteration might write into is not ap
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ import numpy as np
 from tracker.control.python_loops.affine_subscripts import NotRollable
 from tracker.control.python_loops.constants import ConstantValues
 from tracker.control.python_loops.iteration_state import IterationState, is_constant
-from tracker.control.python_loops.places import Place
+from tracker.control.python_loops.places import Place, container_of, parts_of, with_parts
 from tracker.ops.shape.appended_rows import rows_of
 from tracker.tape.record import value_of, wrap
 from tracker.tape.tracked import Tracked, view_root
@@ -28,21 +27,56 @@ from tracker.tape.value import Value
 
 class GrowingLists:
     """What an iteration has appended. `starts` and `ends` are what the carried places had before
-    and after it."""
+    and after it, and `replaced` the containers of those that have got new ones, before and after.
+    """
 
     def __init__(
-        self, state: IterationState, starts: Mapping[Place, Any], ends: Mapping[Place, Any]
+        self,
+        state: IterationState,
+        starts: Mapping[Place, Any],
+        ends: Mapping[Place, Any],
+        replaced: Mapping[Place, tuple[Any, Any]],
     ) -> None:
-        self.state, self.starts, self.ends = state, starts, ends
+        self.state, self.starts, self.ends, self.replaced = state, starts, ends, replaced
+        self.origins: dict[int, dict[Any, Any]] = {}
+        for place, (before, _) in replaced.items():
+            parts = (parts_of(before) or {}).items()
+            started = {key: self._started((place, key), part) for key, part in parts}
+            self.origins[id(before)] = started
         self.parts = [(x, length, x[length:]) for x, length in state.grown()]
         self.leaves: dict[int, Tracked] = {}
+        self.containers: dict[int, tuple[Any, dict[Any, Any]]] = {}  # with their parts
         for _, _, elements in self.parts:
-            for leaf in _leaves(elements):
-                if type(leaf) is Tracked:
-                    self.leaves[id(leaf)] = leaf
-                elif not is_constant(leaf):
-                    raise NotRollable(f"a {type(leaf).__name__} is appended")
+            self._add(elements)
         self._refuse_shared()
+
+    def _add(self, x: Any) -> None:
+        if id(x) in self.containers:
+            return
+        parts = self._parts(x)
+        if parts is not None:
+            self.containers[id(x)] = x, parts
+            for part in parts.values():
+                self._add(part)
+        elif type(x) is Tracked:
+            self.leaves[id(x)] = x
+        elif not (is_constant(x) or id(x) in self.state.reached):
+            raise NotRollable(f"a {type(x).__name__} is appended")
+
+    def _parts(self, x: Any) -> dict[Any, Any] | None:
+        """The parts of a container, if each iteration has another one."""
+        if id(x) in self.state.reached:
+            return self.origins.get(id(x))
+        return parts_of(x)
+
+    def _started(self, place: Place, x: Any) -> Any:
+        """What was at a place, with symbolic numbers."""
+        if isinstance(x, tuple) and place not in self.starts:
+            parts = parts_of(x) or {}
+            return with_parts(
+                x, {at: self._started((place, at), part) for at, part in parts.items()}
+            )
+        return self.starts.get(place, x)
 
     @property
     def values(self) -> list[Value]:
@@ -53,11 +87,13 @@ class GrowingLists:
         """Refuse arrays that have another name, or that iterations write into."""
         arrays = [x for x in self.leaves.values() if _is_array(x)]
         written = {id(handle) for handle, _ in self.state.written()}
-        carried = {id(x) for x in self.starts.values()}
+        starts = self.starts.items()
+        carried = {id(x) for _, x in starts}
+        changed = {id(x) for place, x in starts if self.ends.get(place) is not x}
         for x in arrays:
             if getattr(x, "_view", None) is not None:
                 raise NotRollable("a view is appended")
-            if id(x) in self.state.handles and id(x) not in carried:
+            if id(x) in self.state.handles and id(x) not in changed:
                 raise NotRollable("one array is appended in all iterations")
         ends = self.ends.items()
         ended = {id(x) for _, x in ends}
@@ -69,10 +105,13 @@ class GrowingLists:
                 raise NotRollable("a view is carried of what is appended")
         if arrays and not carried.isdisjoint(written):
             raise NotRollable("an array is written that may be in a list")
-        for _, _, elements in self.parts:
-            for container in _containers(elements):
-                if id(container) in self.state.containers:
-                    raise NotRollable("one container is appended in all iterations")
+        for place, x in starts:
+            both = x, self.ends.get(place)
+            if both[1] is not x and all(_is_array(y) and id(y) in self.leaves for y in both):
+                raise NotRollable("an array is appended in two iterations")
+        for each in self.replaced.values():
+            if all(id(x) in self.containers for x in each):
+                raise NotRollable("an object is appended in two iterations")
 
     def extend(
         self,
@@ -102,59 +141,33 @@ class GrowingLists:
             del x[length:]
         for at in range(count):
             made = {key: rows[at] for key, rows in objects.items()}
+            for before, new in self.replaced.values():
+                made |= {id(before): before} if at == 0 else {}
+                made |= {id(new): new} if at == count - 1 else {}
             for x, _, elements in self.parts:
-                x += [_rebuilt(element, made) for element in elements]
+                x += [self._rebuilt(element, made) for element in elements]
+
+    def _rebuilt(self, x: Any, made: dict[int, Any]) -> Any:
+        """Another container like `x`, with other objects for leaves, by id. `made` gets the
+        containers, so that each is made once."""
+        if id(x) not in made and id(x) in self.containers:
+            parts = self.containers[id(x)][1].items()
+            new = {key: self._rebuilt(part, made) for key, part in parts}
+            made[id(x)] = container_of(x, new)
+        return made.get(id(x), x)
 
 
 def with_plain_numbers(state: IterationState, constants: ConstantValues) -> None:
     """Have lists the numbers that symbolic ones stand for: the loop is not rolled."""
 
+    def plain(x: Any) -> Any:
+        parts = None if id(x) in state.reached else parts_of(x)
+        if parts is not None:
+            return with_parts(x, {key: plain(part) for key, part in parts.items()})
+        return x._value.data if type(x) is Tracked and x._value in constants.values else x
+
     for x, length in state.grown():
-        tracked = [leaf for leaf in _leaves(x[length:]) if type(leaf) is Tracked]
-        plain = {id(t): t._value.data for t in tracked if t._value in constants.values}
-        x[length:] = [_replaced(element, plain) for element in x[length:]]
-
-
-def _leaves(x: Any) -> Iterator[Any]:
-    """What is in nested containers."""
-    if type(x) in (list, tuple, dict):
-        for part in x.values() if type(x) is dict else x:
-            yield from _leaves(part)
-    else:
-        yield x
-
-
-def _containers(x: Any) -> Iterator[Any]:
-    """The lists and dicts in a list or tuple, and in one another."""
-    for part in x.values() if type(x) is dict else x:
-        if type(part) in (list, dict):
-            yield part
-        if type(part) in (list, tuple, dict):
-            yield from _containers(part)
-
-
-def _replaced(x: Any, leaves: Mapping[int, Any]) -> Any:
-    """Nested containers with other objects for leaves, by id: lists and dicts are the same ones."""
-    if type(x) is list:
-        x[:] = [_replaced(part, leaves) for part in x]
-    elif type(x) is dict:
-        x.update({key: _replaced(part, leaves) for key, part in x.items()})
-    elif type(x) is tuple:
-        parts = [_replaced(part, leaves) for part in x]
-        return x if all(map(operator.is_, parts, x)) else tuple(parts)
-    return leaves.get(id(x), x)
-
-
-def _rebuilt(x: Any, made: dict[int, Any]) -> Any:
-    """Other containers like nested ones, with other objects for leaves, by id. `made` gets the
-    containers, so that each is made once."""
-    if id(x) in made:
-        return made[id(x)]
-    if type(x) not in (list, tuple, dict):
-        return x
-    parts = [_rebuilt(part, made) for part in (x.values() if type(x) is dict else x)]
-    made[id(x)] = dict(zip(x, parts, strict=True)) if type(x) is dict else type(x)(parts)
-    return made[id(x)]
+        x[length:] = [plain(element) for element in x[length:]]
 
 
 def _is_array(x: Any) -> bool:

@@ -116,10 +116,13 @@ class IterationBody:
     def _needed(self, equations: list[Equation]) -> list[Equation]:
         """The equations that the ends of carries, what is appended, and branches depend on."""
         found: set[Value] = set()
+        aliases = self.iteration.tracer.recording.aliases
         stack = [*(carry.end for carry in self.iteration.carries), *self.iteration.appended]
         stack += self.iteration.conditions
         while stack:
             value = stack.pop()
+            if type(value) is Value and aliases.get(value) in self.made:
+                raise NotRollable("derivatives use a value that stands for another one")
             if type(value) is Value and value in self.made and value not in found:
                 found.add(value)
                 stack.extend(value.operands)

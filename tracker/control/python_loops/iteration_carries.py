@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -37,12 +37,18 @@ class CarriedPlaces:
     starts: dict[Place, Value]
 
     @staticmethod
-    def of(carried: Mapping[Place, Any], state: IterationState) -> CarriedPlaces | None:
-        """Symbolic numbers for plain ones; None if an array has other names, from which it could
-        not be told apart."""
+    def of(
+        carried: Mapping[Place, Any], state: IterationState, fixed: Container[Place]
+    ) -> CarriedPlaces | None:
+        """Symbolic numbers for plain ones, but at `fixed` places; None if an array has other names,
+        from which it could not be told apart."""
         if any(_is_shared_array(x, state) for x in carried.values()):
             return None
-        found = {name: _own_number(x, state) for name, x in carried.items()}
+        found = {
+            name: _own_number(x, state)
+            for name, x in carried.items()
+            if type(x) is Tracked or name not in fixed
+        }
         put = {name: x for name, x in found.items() if x is not None}
         names = {**carried, **put}
         starts = {name: value_of(x) for name, x in names.items() if type(x) is Tracked}
@@ -66,7 +72,7 @@ def _own_number(x: Any, state: IterationState) -> Any:
     if type(x) in _NUMBERS or (isinstance(x, np.number) and type(x).__module__ == "numpy"):
         return wrap(Value(x, CLOSED, (), NO_PARAMS))
     if type(x) is Tracked and type(x._value) is Value and x.dtype.kind != "b":
-        if not _is_number(x._value.aval):
+        if not is_number(x._value.aval):
             return None
         shared = sum(value is x._value for _, value in state.handles.values())
         return apply(positive, (x,)) if max(shared, state.slots[id(x)]) > 1 else None
@@ -75,10 +81,10 @@ def _own_number(x: Any, state: IterationState) -> Any:
 
 def _is_shared_array(x: Any, state: IterationState) -> bool:
     """Whether an array that is carried has other names, from which it could not be told apart."""
-    return type(x) is Tracked and not _is_number(x._value.aval) and state.slots[id(x)] > 1
+    return type(x) is Tracked and not is_number(x._value.aval) and state.slots[id(x)] > 1
 
 
-def _is_number(aval: Any) -> bool:
+def is_number(aval: Any) -> bool:
     return type(aval) in _NUMBERS or isinstance(aval, np.generic)
 
 
@@ -89,12 +95,18 @@ class IterationCarries:
     all     by place, or by the id of the array
     arrays  by their ids
     moves   places with an array that another place had before
+    fresh   places with an object that the iteration has made
     """
 
     def __init__(
-        self, carried: CarriedPlaces, state: IterationState, names: Mapping[Place, Any]
+        self,
+        carried: CarriedPlaces,
+        state: IterationState,
+        names: Mapping[Place, Any],
+        fresh: Iterable[Place],
     ) -> None:
         self.carried, self.state, self.names = carried, state, names
+        self.fresh = frozenset(fresh)
         self.kept: dict[Place, Any] = {}
         self.all: dict[Place | int, Carry] = {}
         self.arrays: dict[int, Tracked] = {}
@@ -110,7 +122,7 @@ class IterationCarries:
                 continue
             if type(before) is not Tracked:
                 raise NotRollable(f"{name} changes")
-            is_other = id(view_root(after)) in handles and not _is_number(value_of(after).aval)
+            is_other = id(view_root(after)) in handles and not is_number(value_of(after).aval)
             if is_other:
                 self.moves[name] = self._place_left(name, after)
             end = value_of(after) if type(after) is Tracked else after
@@ -145,6 +157,8 @@ class IterationCarries:
 
     def add(self, others: IterationCarries) -> None:
         """Carry what other iterations have given other values, too."""
+        if others.fresh != self.fresh:
+            raise NotRollable("some iterations bind an object anew")
         for key in others.all:
             if key in self.all:
                 continue
@@ -171,7 +185,7 @@ class IterationCarries:
         arrays = [
             id(view_root(x))
             for x in changed
-            if type(x) is Tracked and not _is_number(value_of(x).aval)
+            if type(x) is Tracked and not is_number(value_of(x).aval)
         ]
         if len(set(arrays)) < len(arrays):
             raise NotRollable("two names have one array")
@@ -191,8 +205,8 @@ class IterationCarries:
 
 
 def iterations_until_new(paths: Sequence[IterationCarries]) -> int:
-    """After how many iterations, on any of these paths, places have no array from before the loop:
-    what the loop puts there is another one."""
+    """After how many iterations, on any of these paths, places have no array or object from before
+    the loop: what the loop puts there is another one."""
     moves = {place: source for path in paths for place, source in path.moves.items()}
     left, count = {*moves, *moves.values()}, 0
     while left:
@@ -201,7 +215,8 @@ def iterations_until_new(paths: Sequence[IterationCarries]) -> int:
             raise NotRollable("an array from before the loop may stay")
         left, count = after, count + 1
     ends = [c.end for key, c in paths[0].all.items() if not isinstance(key, int)]
-    return max(count, any(type(end) is Value and np.ndim(end.aval) for end in ends))
+    has_new = any(type(end) is Value and np.ndim(end.aval) for end in ends)
+    return max(count, has_new or bool(paths[0].fresh))
 
 
 def carry(start: Value | None, end: Any, origin: Any) -> Carry:
@@ -209,7 +224,7 @@ def carry(start: Value | None, end: Any, origin: Any) -> Carry:
     if type(start) is not Value:
         raise NotRollable("a view is carried")
     aval = end.aval if type(end) is Value else end
-    if not (_is_number(aval) or type(aval) is np.ndarray):
+    if not (is_number(aval) or type(aval) is np.ndarray):
         raise NotRollable(f"a {type(aval).__name__} is carried")
     if (type(aval) is np.ndarray) != (type(start.aval) is np.ndarray):
         raise NotRollable("a number becomes an array")

@@ -20,7 +20,7 @@ import math
 import operator
 import types
 from collections import Counter, namedtuple
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from types import FrameType
 from typing import Any
 
@@ -37,6 +37,7 @@ from tracker.support.instances import (
     class_attribute,
     instance_dict,
     is_library_class,
+    is_namespace_class,
     is_user_class,
 )
 from tracker.support.structs import field, record
@@ -45,7 +46,7 @@ from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 
 # Shims that tell nothing of what a symbolic number really is.
-_SHIMS = [BUILTIN_SHIMS[name] for name in ("isinstance", "range", "zip", "enumerate")]
+_SHIMS = [BUILTIN_SHIMS[name] for name in ("isinstance", "range", "zip", "enumerate", "reversed")]
 _DROP_INS = "tracker.numpy."
 _PURE_MODULES = ("tracker.scipy.special", "tracker.scipy.linalg", "tracker.scipy.fft")
 _MAX_OBJECTS = 2000
@@ -110,6 +111,7 @@ class IterationState:
     appended    lists that are read by `x.append` alone, with their lengths
     places      objects of user classes and attributes of theirs that may be stored; `absent`: those
                 that they have not; `others`: modules and functions, with what they have there
+    reached     the ids of lists, dicts and objects of user classes
     may_grow    whether the extents of what slices give are asked for only in ways that are noticed
                 (`SymbolicIteration.may_grow`)
     """
@@ -122,6 +124,7 @@ class IterationState:
     places: list[tuple[Any, str]] = field(default_factory=list)
     absent: list[tuple[Any, str]] = field(default_factory=list)
     others: list[tuple[Any, str, Any]] = field(default_factory=list)
+    reached: set[int] = field(default_factory=set)
     may_grow: bool = True
 
     @staticmethod
@@ -137,18 +140,20 @@ class IterationState:
         """The lists that were appended to, with their lengths from before."""
         return [(x, length) for x, length in self.appended.values() if len(x) > length]
 
-    def is_unchanged(self) -> bool:
-        """Whether containers and plain arrays are what they were, but for what was appended, and no
-        attribute was stored but at the places."""
-        for x, contents in self.containers.values():
-            now = _contents(x)
-            if len(now) != len(contents) or any(map(operator.is_not, now, contents)):
-                return False
+    def is_unchanged(self, carried: Container[int]) -> bool:
+        """Whether containers and plain arrays are what they were, but for what was appended and
+        what is in `carried` containers, by id, and no attribute was stored but at the places."""
+        if any(id(x) not in carried for x in self.changed_containers()):
+            return False
         if any(own_attribute(x, name) is not MISSING for x, name in self.absent):
             return False
         if any(vars(x).get(name, MISSING) is not was for x, name, was in self.others):
             return False
         return all(copy.tobytes() == array.tobytes() for array, copy in self.arrays.values())
+
+    def changed_containers(self) -> list[Any]:
+        """The lists and dicts that do not hold what they held."""
+        return [x for x, was in self.containers.values() if not _are(_contents(x), was)]
 
     def written(self) -> list[tuple[Tracked, Value]]:
         """The tracked arrays that have another value now, with that from before."""
@@ -157,6 +162,10 @@ class IterationState:
             for handle, value in self.handles.values()
             if value is not None and handle._value is not value
         ]
+
+
+def _are(now: tuple[Any, ...], was: tuple[Any, ...]) -> bool:
+    return len(now) == len(was) and all(map(operator.is_, now, was))
 
 
 def _contents(x: Any) -> tuple[Any, ...]:
@@ -180,6 +189,7 @@ class _Finder:
         self.stored: set[str] = set()  # names that are stored
         self.known: set[tuple[int, str]] = set()  # attributes whose values have been added
         self.others: list[Any] = []  # modules and functions
+        self.replaces = False  # whether code calls `dataclasses.replace`
         self.holders: list[Any] = []  # those of them that code may read attributes from by any name
 
     def state(self) -> IterationState | None:
@@ -190,6 +200,7 @@ class _Finder:
             if sum(array.nbytes for array in self.plain.values()) > _MAX_BYTES:
                 return None
             self.found.arrays = {key: (x, x.copy()) for key, x in self.plain.items()}
+        self.found.reached.update(map(id, self.objects), self.found.containers)
         return self.found
 
     def _add_places(self) -> bool:
@@ -338,8 +349,15 @@ class _Finder:
         """Add an object of a user class: its operators, and the attributes that are read."""
         self.objects.append(x)
         self._add_operators(type(x), x)
+        if self.replaces:
+            self._add_replaced(x)
         for name in list(self.attributes):
             self._add_attribute(x, name)
+
+    def _add_replaced(self, x: Any) -> None:
+        """Add the class of an object that code may copy with other fields."""
+        if dataclasses.is_dataclass(x) and type(x) not in self.classes:
+            self.understood &= self._add_class(type(x))
 
     def _add_operators(self, cls: type, x: Any = MISSING) -> None:
         for each in cls.__mro__[:-1]:
@@ -354,6 +372,8 @@ class _Finder:
         whether all is understood."""
         if tree.is_namedtuple(cls):
             makes = [] if _is_generated(cls, cls.__new__) else [cls.__new__]
+        elif is_namespace_class(cls):
+            makes = []
         elif type(cls) in (type, abc.ABCMeta) and is_user_class(cls):
             init, new = class_attribute(cls, "__init__"), class_attribute(cls, "__new__")
             makes = [f for f in (init, new) if not (f in _OF_OBJECT or _is_generated(cls, f))]
@@ -375,7 +395,7 @@ class _Finder:
         raw = class_attribute(cls, name, MISSING)
         if type(raw) in (staticmethod, property):
             raw = raw.__func__ if type(raw) is staticmethod else raw.fget
-        if raw is not MISSING and type(raw) not in _FIELDS:
+        if raw is not MISSING and type(raw) not in _FIELDS and not _is_generated(cls, raw):
             self._add(raw, may_call=True)
 
     def add_data(self, data: Iterable[Any]) -> None:
@@ -443,6 +463,11 @@ class _Finder:
             return x.__self__ is math
         if isinstance(x, type):
             return self._add_class(x)
+        if x is dataclasses.replace:
+            self.replaces = True
+            for each in list(self.objects):
+                self._add_replaced(each)
+            return self.understood
         if type(x) is types.MethodType and is_user_class(type(x.__self__)):
             self._add(x.__self__)
             return self._add_method(x.__func__, x.__self__)
@@ -483,7 +508,7 @@ def _is_generated(cls: type, method: Any) -> bool:
     if type(method) is not types.FunctionType:
         return False
     if method.__code__.co_filename[:7] != "<string":
-        return method.__module__ == enum.__name__
+        return method.__module__ in (enum.__name__, namedtuple.__module__)
     fields = {*getattr(cls, "__dataclass_fields__", ()), *_NAMES_IN_GENERATED}
     return fields.issuperset(method.__code__.co_names)
 

@@ -1,7 +1,7 @@
 """Iterators that follow the iterations of a `for` statement (see the folder's docstring).
 
-`start` makes one where `range`, `zip`, `enumerate` or an array is iterated by a `for` statement of
-traced code. Between two iterations it has the frame of the loop, for `rolling.py`.
+`start` makes one where `range`, `zip`, `enumerate`, `reversed` or an array is iterated by a `for`
+statement of traced code. Between two iterations it has the frame of the loop, for `rolling.py`.
 """
 
 from __future__ import annotations
@@ -17,21 +17,20 @@ from tracker.control.python_loops.iteration_body import Symbol
 from tracker.control.python_loops.loop_code import LoopCode, loop_code
 from tracker.control.python_loops.rolling import LoopRoller
 from tracker.ir.op import NUMPY
-from tracker.ops.indexing.getitem import getitem
+from tracker.jit.tracing import UnreadZip
 from tracker.ops.shape.create import item
 from tracker.support.structs import record
 from tracker.tape.observers import thread_state
-from tracker.tape.record import apply, record_result, value_of
+from tracker.tape.record import apply, value_of, wrap
 from tracker.tape.tracing.loop_index import (
     Affine,
-    AffineSubscript,
-    IterationIndex,
     SymbolicIteration,
     affine_form,
     note_unknown_subscript,
 )
 from tracker.tape.tracing.tracer import Tracer, current_tracer
 from tracker.tape.tracked import Tracked
+from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 _MIN_TRIP_COUNT = 6  # of a loop that is followed
 
@@ -79,9 +78,15 @@ def _source(kind: str, given: tuple[Any, ...]) -> _Source | None:
         return _moving_range_source(*given) if moves else _plain_range_source(range(*given))
     if kind == "rows":
         return _rows_source(*given)
+    if kind == "reversed":
+        return _part_source(given[0][::-1]) if hasattr(given[0], "__getitem__") else None
     if kind == "enumerate":
         numbers = range(given[1] if len(given) > 1 else 0, sys.maxsize)
         given = (numbers, given[0])
+    return _zip_source(given)
+
+
+def _zip_source(given: tuple[Any, ...]) -> _Source | None:
     parts = [part for x in given if (part := _part_source(x)) is not None]
     if not parts or len(parts) < len(given):
         return None
@@ -99,6 +104,10 @@ def _part_source(x: Any) -> _Source | None:
         return _plain_range_source(x)
     if type(x) is Tracked or (type(x) is np.ndarray and x.dtype.kind in "biufc"):
         return _rows_source(x) if np.ndim(x) else None
+    if type(x) is UnreadZip and x.given is not None:
+        return _zip_source(x.given)
+    if type(x) in (list, tuple) and len(x) and all(type(number) is float for number in x):
+        return _numbers_source(np.array(x))
     return None
 
 
@@ -129,24 +138,32 @@ def _range_source(first: Any, low: Affine, step: int, counts: Affine) -> _Source
 
 
 def _rows_source(array: Any) -> _Source:
+    tracked = array if type(array) is Tracked else wrap(Value(array, CLOSED, (), NO_PARAMS))
+
     def symbolic(iteration: SymbolicIteration, at: int, symbols: list[Symbol]) -> Any:
         start = at - iteration.variable.now
         index = iteration.index(Affine(start), 1)
         symbols.append(Symbol(index._value, start, 1))  # type: ignore[arg-type]
-        if type(array) is Tracked:
-            return array[index]
-        subscripts = (
-            AffineSubscript(Affine.of(start, [(iteration.variable, 1)])),
-            *(AffineSubscript(Affine(0), n) for n in array.shape[1:]),
-        )
-        plain = (at, *(slice(0, n, 1) for n in array.shape[1:]))
-        params = {"index": IterationIndex.of(plain, subscripts)}
-        return record_result(getitem, (array,), params, array[at])
+        return tracked[index]
 
     def item_at(at: Any) -> Any:
         return NUMPY[np.take](array, at, axis=0) if type(at) is Tracked else array[at]
 
     return _Source(Affine(len(array)), item_at, symbolic)
+
+
+def _numbers_source(array: Any) -> _Source:
+    """Python's floats."""
+    rows = _rows_source(array)
+
+    def symbolic(iteration: SymbolicIteration, at: int, symbols: list[Symbol]) -> Any:
+        return apply(item, (rows.symbolic(iteration, at, symbols),))
+
+    def item_at(at: Any) -> Any:
+        x = rows.item(at)
+        return apply(item, (x,)) if type(x) is Tracked else float(x)
+
+    return _Source(rows.counts, item_at, symbolic)
 
 
 class LoopIterator:
@@ -174,12 +191,13 @@ class LoopIterator:
             int(passed_at)  # from here on the trace is for this number of iterations
         at, count = self.at, self.source.count
         moves = bool(self.source.counts.terms)
-        if moves and at and rolled is None:
+        if moves and at and rolled is None and (at >= count or not roller.paths):
             note_unknown_subscript()  # how many iterations there are
         if at >= count:
             raise StopIteration
         self.at = at + 1
-        if roller.attempts and (at == 0 if moves else count - at >= _MIN_TRIP_COUNT):
+        may_roll = at == 0 or roller.paths if moves else count - at >= _MIN_TRIP_COUNT
+        if may_roll and roller.may_begin(at):
             iteration = roller.begin(frame, at)
             if iteration is not None:
                 if self.tracked_at is not None:  # unless this iteration is rolled with those before

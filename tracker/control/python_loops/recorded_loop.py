@@ -25,19 +25,19 @@ from tracker.tape.tracked import Tracked
 
 class RecordedLoop:
     """The loop that starts where the first body's iteration does. `count`: how many iterations it
-    takes, and `found`, once it is recorded, its results."""
+    takes: all, if these take every path that there is (`has_all_paths`)."""
 
-    def __init__(self, bodies: Sequence[IterationBody]) -> None:
+    def __init__(self, bodies: Sequence[IterationBody], has_all_paths: bool) -> None:
         self.first = bodies[0]
         steps = [body.write() for body in bodies]
         self.starts, self.length = list(self.first.starts.values()), self.first.count
         self.rows = [stack for body in bodies for stack in body.rows.values()]
-        if self.first.iteration.conditions:
-            self.step = steps[0] if len(bodies) == 1 else self._with_branches(bodies, steps)
+        self.step = steps[0] if len(bodies) == 1 else self._with_branches(bodies, steps)
+        if has_all_paths:
+            self.count = self.first.count_operand()
+        else:
             self.count, self.length = count_steps(self.step, self.starts, self.rows, self.length)
             self.rows = [self._read_rows(stack[: self.length]) for stack in self.rows]
-        else:
-            (self.step,), self.count = steps, self.first.count_operand()
 
     def record(self) -> list[Any]:
         """Record the loop; returns its results."""

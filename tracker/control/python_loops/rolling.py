@@ -8,6 +8,7 @@ plain loop runs: it may be the last one.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Container, Sequence
 from types import FrameType
 from typing import Any
 
@@ -19,11 +20,12 @@ from tracker.control.python_loops.iteration_body import Carry, Iteration, Iterat
 from tracker.control.python_loops.iteration_carries import (
     CarriedPlaces,
     IterationCarries,
+    is_number,
     iterations_until_new,
 )
-from tracker.control.python_loops.iteration_state import IterationState
+from tracker.control.python_loops.iteration_state import IterationState, is_constant
 from tracker.control.python_loops.loop_code import LoopCode, may_leave
-from tracker.control.python_loops.places import Places
+from tracker.control.python_loops.places import Place, Places, is_mutable_container
 from tracker.control.python_loops.recorded_loop import RecordedLoop
 from tracker.ir.types import type_of
 from tracker.jit.tracing import calls_unmonitored
@@ -38,8 +40,11 @@ from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 UNBOUNDED = Affine(1 << 30)  # the trip count of a loop that ends when a condition holds
 _ATTEMPTS = 3  # symbolic iterations; what is carried may have settled on a type by then
+_RETRIES = 3
+_LESSONS = 3  # attempts that fail because of containers that were not known by their parts
 _MORE_ATTEMPTS = 8  # iterations of a loop that branches, which may take other paths
 _MAX_PATHS = 8
+_MAX_SEGMENTS = 16  # parts of a loop whose iterations branch alike, on plain numbers
 _MIN_BRANCHES = 16  # iterations of which some branch; other calls will branch otherwise
 _TEST = -1  # the key of what a loop tests, among carries
 _MIN_EQUATIONS = 2_000  # of a loop over numbers and small arrays; a shorter one is faster unrolled
@@ -87,23 +92,36 @@ class RolledLoop:
 class LoopRoller:
     """Rolls one loop.
 
-    counts      its trip count
-    attempts    how many iterations may still be made symbolic
-    run         the one that is running
-    paths       those before it that have taken different paths, without a plain one in between
-    conditions  what iterations since the first of these have branched on; `has_branched`: whether
-                any has, so that there are more attempts
+    counts       its trip count
+    attempts     how many iterations may still be made symbolic; `retries`: how many more, at
+                 iterations 4, 8, 16: inner loops that grow have enough iterations by then
+    known        the places of containers that are known by their parts, and of numbers in them that
+                 change; `lessons`: how often more may become known
+    run          the one that is running
+    paths        those before it that have taken different paths, without a plain one in between
+    conditions   what iterations since the first of these have branched on; `has_branched`: whether
+                 any has, so that there are more attempts
+    alike_until  the iteration from which on branches on plain numbers are other ones
     """
 
     def __init__(self, tracer: Tracer, code: LoopCode, counts: Affine) -> None:
         self.tracer, self.code, self.counts = tracer, code, counts
-        self.attempts = _ATTEMPTS
+        self.attempts, self.retries = _ATTEMPTS, _RETRIES
+        self.alike_until = 0
+        self.known: set[Place] = set()
+        self.lessons = _LESSONS
         self.run: _SymbolicRun | None = None
         self.paths: list[_SymbolicRun] = []
         self.conditions: set[Value] = set()
         self.has_branched = False
         _running[:] = [ref for ref in _running if ref() is not None]
         _running.append(weakref.ref(self))
+
+    def may_begin(self, at: int) -> bool:
+        """Whether iteration number `at` may be made a symbolic one."""
+        if not self.attempts and self.retries and at.bit_count() == 1:
+            self.attempts, self.retries = 1, self.retries - 1
+        return self.attempts > 0
 
     def begin(self, frame: FrameType, at: int, test: Value | None = None) -> Iteration | None:
         """Make iteration number `at` a symbolic one, if what it may change can be compared."""
@@ -116,14 +134,21 @@ class LoopRoller:
         state = IterationState.before(frame, names, self.code)
         if state is None:
             return None
-        places = Places(frame, self.code.carried, state.places)
-        carried = CarriedPlaces.of(places.read(frame), state)
+        stored = [x for x, _ in state.containers.values() if (id(x),) in self.known]
+        places = Places(frame, self.code.carried, state.places, stored, self.known)
+        at_places = places.read(frame)
+        fixed = {place for place in at_places if places.is_fixed(place)}
+        carried = CarriedPlaces.of(at_places, state, fixed)
         if carried is None:
             return None
-        if test is not None and any(type(x) is not Tracked for x in carried.names.values()):
+        if test is not None and not all(
+            type(x) is Tracked or is_mutable_container(x) or (place in fixed and is_constant(x))
+            for place, x in carried.names.items()
+        ):
             return None  # what it tests might change unseen, and the loop be left
         since = at - paths[0].at if paths else 0
-        last = self.counts.minus(Affine(1 + at - since))
+        end = self.counts if at >= self.alike_until else Affine(self.alike_until)
+        last = end.minus(Affine(1 + at - since))
         symbolic = SymbolicIteration(last, len(tracer.iterations), state.may_grow, since)
         begin = len(tracer.recording.equations)
         iteration = Iteration(symbolic, tracer, begin, [Symbol(symbolic.number, 0, 1)])
@@ -145,6 +170,7 @@ class LoopRoller:
         if run is None or run.symbolic not in iterations:
             return None
         del iterations[iterations.index(run.symbolic) :]
+        run.places.take_back(frame)
         with calls_unmonitored():
             constants = ConstantValues(run.iteration, run.carried.plain)
             try:
@@ -153,15 +179,33 @@ class LoopRoller:
                 rolled = None
                 del self.tracer.errors[run.marks[0] :]
             if rolled is None:
+                self._learn_places(run, frame)
                 with_plain_numbers(run.state, constants)
                 self._restore(run, constants, frame)
         return rolled
 
+    def _learn_places(self, run: _SymbolicRun, frame: FrameType) -> None:
+        """Know by their parts the lists, dicts and objects that the iteration has bound anew or
+        stored into, and as what changes the numbers in them that have changed."""
+        ends = run.places.read(frame)
+        found = {
+            place
+            for place, x in run.carried.names.items()
+            if ends.get(place, x) is not x
+            and (is_mutable_container(x) or (is_number(x) and run.places.is_fixed(place)))
+        }
+        found |= {(id(x),) for x in run.state.changed_containers()}
+        found -= self.known
+        if found and self.lessons:
+            self.lessons -= 1
+            self.attempts += 1
+            self.known |= found
+
     def _restore(self, run: _SymbolicRun, constants: ConstantValues, frame: FrameType) -> None:
         """Give names and attributes plain numbers again, and forget guards on them."""
-        guards = self.tracer.guards.conversions
-        guards[run.guards :] = [g for g in guards[run.guards :] if g[1] not in constants.values]
-        places = Places(frame, self.code.bound, [*run.state.places, *run.state.absent])
+        self._forget_guards(run, constants.values)
+        attributes = [*run.state.places, *run.state.absent]
+        places = Places(frame, self.code.bound, attributes)
         held = places.read(frame).items()
         tracked = ((place, x._value) for place, x in held if type(x) is Tracked)
         plain = {place: value.data for place, value in tracked if value in constants.values}
@@ -182,25 +226,52 @@ class LoopRoller:
             self.conditions.clear()
         if current_tracer() is not tracer or tracer.abort_reason or _marks(tracer) != run.marks:
             return None
-        if run.symbolic.has_learned or not state.is_unchanged():
+        run.places.check(frame, state.reached)
+        if not state.is_unchanged(run.places.holders):
             return None
         ends = run.places.read(frame)
-        run.carries = carries = IterationCarries(run.carried, state, ends)
+        run.carries = carries = IterationCarries(run.carried, state, ends, run.places.replaced)
         if run.test is not None and test is not None:
             if type_of(test.aval) != type_of(run.test.aval):
                 return None
             carries.all[_TEST] = Carry(run.test, test, wrap(run.test))
         starts = {each.start for each in carries.all.values()}
-        lists = GrowingLists(state, run.carried.names, ends)
+        lists = GrowingLists(state, run.carried.names, ends, run.places.replaced)
         conditions = self._conditions(run, starts)
         if conditions is None or len(starts) < len(carries.all):
             return None
+        if conditions and constants.values.issuperset(conditions) and not paths:
+            # Branches on plain numbers alone are the same in every call.
+            end = self._end_of_branches(run, constants, conditions)
+            if end is None:
+                return None
+            if end > run.at + 1:
+                self.alike_until = end
+                self._forget_guards(run, conditions)
+                conditions = {}
+        if run.symbolic.has_learned:
+            return None
         if conditions:
-            if lists.parts or constants.values.issuperset(conditions):
-                return None  # branches on plain numbers alone are the same in every call
+            if lists.parts:
+                return None
             run.iteration.conditions = conditions
             return self._roll_paths([*paths, run], frame)
         return None if paths else self._roll_all(run, constants, lists, frame)
+
+    def _end_of_branches(
+        self, run: _SymbolicRun, constants: ConstantValues, outcomes: dict[Value, bool]
+    ) -> int | None:
+        """The iteration from which on others branch otherwise, all on plain numbers; the next one
+        if they soon do; None if they do and this may have been the last one to do so."""
+        if self.counts.terms or run.test is not None:
+            return None
+        left = self.counts.const - run.at
+        count = constants.count_alike(left, list(run.carries.all.values()), outcomes)
+        if count is None:
+            return None
+        if count >= max(_MIN_BRANCHES, left // _MAX_SEGMENTS):
+            return run.at + count
+        return None if self.attempts else run.at + 1
 
     def _roll_all(
         self, run: _SymbolicRun, constants: ConstantValues, lists: GrowingLists, frame: FrameType
@@ -212,11 +283,15 @@ class LoopRoller:
         counts = self.counts.minus(Affine(run.at + peeled))
         if counts.terms and (lists.parts or peeled):
             return None
+        is_segment = run.at < self.alike_until < self.counts.const
+        if is_segment:
+            counts = Affine(self.alike_until - run.at)
         run.symbolic.variable.last = counts.minus(Affine(1))
         run.iteration.carries, run.iteration.appended = carries, lists.values
         body = IterationBody(run.iteration, counts)
-        if counts.high < self._least_count(body):
-            self.attempts = 0
+        left = self.counts.high - run.at if is_segment else counts.high
+        if left < self._least_count(body):
+            self.attempts = self.retries = 0
             return None
         count = counts.now
         if count < iterations_until_new([run.carries]):
@@ -228,13 +303,14 @@ class LoopRoller:
         if len(numbers) == len(lists.values) and exact and all(data is not None for data in exact):
             return None  # the plain loop is as fast
         run.iteration.appended = [value for value in lists.values if value not in numbers]
-        results, stacks = body.after(RecordedLoop([body]).record())
+        results, stacks = body.after(RecordedLoop([body], has_all_paths=True).record())
         found = [
             data if data is not None else made for data, made in zip(exact, results, strict=True)
         ]
         run.carries.assign(dict(zip(run.carries.all, found, strict=True)), run.places, frame)
         lists.extend(count, stacks, numbers, run.places.read(frame))
-        self.attempts = 0
+        self.attempts = _ATTEMPTS if is_segment else 0
+        self.retries = _RETRIES if is_segment else 0
         return RolledLoop(run.at, count, None, None)
 
     def _roll_paths(self, runs: list[_SymbolicRun], frame: FrameType) -> RolledLoop | None:
@@ -245,8 +321,16 @@ class LoopRoller:
         runs = self._with_new_path(runs)
         branches = any(run.may_branch for run in runs)
         counts = self._counts_of_paths(runs)
-        if counts.terms:
+        has_all_paths = first.test is None and _are_all_paths(
+            [tuple(run.iteration.conditions.values()) for run in runs]
+        )
+        if not self.has_branched:
+            self.has_branched, self.attempts = True, _MORE_ATTEMPTS
+        if counts.terms and counts != self.counts.minus(Affine(first.at)):
             return None  # there may be no last iteration
+        if counts.terms and not has_all_paths:
+            self.paths = runs if self.attempts and len(runs) < _MAX_PATHS else []
+            return None
         bound = [run.carries.binds_arrays(first.carries.all) for run in runs]
         may_stay = [not all(each) for each in zip(*bound, strict=True)]
         for run, binds in zip(runs, bound, strict=True):
@@ -257,13 +341,11 @@ class LoopRoller:
         # A trace for each way through the loop would take longer.
         least = 1 if self.tracer.has_other_paths else self._least_count(bodies[0])
         if counts.high < least and not (branches and counts.high >= _MIN_BRANCHES):
-            self.attempts = 0
+            self.attempts = self.retries = 0
             return None
-        loop = RecordedLoop(bodies)
+        loop = RecordedLoop(bodies, has_all_paths)
         count, done = int(data_of(loop.count)), last.at + 1 - first.at
-        if not self.has_branched:
-            self.has_branched, self.attempts = True, _MORE_ATTEMPTS
-        takes_others = branches and len(runs) < _MAX_PATHS
+        takes_others = branches and len(runs) < _MAX_PATHS and not has_all_paths
         if takes_others and count < min(counts.high, done + self.attempts):
             self.paths = runs  # an iteration that comes soon takes another path
             return None
@@ -271,7 +353,9 @@ class LoopRoller:
         until_new = iterations_until_new([run.carries for run in runs])
         if count < max(1 if takes_others else least, done, until_new):
             return None
-        self._guard_paths(first, loop.count, counts, until_new)
+        self._forget_guards(first, self.conditions)
+        if not has_all_paths:
+            self._guard_count(first, loop.count, counts, until_new)
         results, _ = bodies[0].after(loop.record())
         found = dict(zip(first.carries.all, results, strict=False))
         for flag in results[len(found) :]:
@@ -285,8 +369,9 @@ class LoopRoller:
         if takes_others and not is_left:
             self.paths = runs  # the next iteration takes another path: roll with it, too
         else:
-            self.attempts = 0
-        return RolledLoop(first.at, count, loop.count, found.get(_TEST))
+            self.attempts = self.retries = 0
+        tracked_count = None if has_all_paths else loop.count
+        return RolledLoop(first.at, count, tracked_count, found.get(_TEST))
 
     def _with_new_path(self, runs: list[_SymbolicRun]) -> list[_SymbolicRun]:
         """The iterations, the last one only if it took a path of its own; all carry the same."""
@@ -309,16 +394,17 @@ class LoopRoller:
         peeled = first.test is None and (binds or any(run.may_leave for run in runs))
         return self.counts.minus(Affine(first.at + peeled))
 
-    def _guard_paths(self, first: _SymbolicRun, count: Any, counts: Affine, until_new: int) -> None:
-        """The loop takes the place of guards on branches. Whether it takes all iterations is a
-        branch, unless a plain iteration comes after it in any case; so is whether it takes enough
-        of them that places have new arrays."""
-        guards = self.tracer.guards.conversions
-        guards[first.guards :] = [g for g in guards[first.guards :] if g[1] not in self.conditions]
+    def _guard_count(self, first: _SymbolicRun, count: Any, counts: Affine, until_new: int) -> None:
+        """Whether the loop takes all iterations is a branch, unless a plain iteration comes after
+        it in any case; so is whether it takes enough of them that places have new arrays."""
         if first.test is None and counts == self.counts.minus(Affine(first.at)):
             self._guard(apply(equal, (count, counts.const)))
         if until_new > (first.test is not None):
             self._guard(apply(greater_equal, (count, until_new)))
+
+    def _forget_guards(self, run: _SymbolicRun, values: Container[Value]) -> None:
+        guards = self.tracer.guards.conversions
+        guards[run.guards :] = [g for g in guards[run.guards :] if g[1] not in values]
 
     def _guard(self, condition: Any) -> None:
         self.tracer.add_guard(value_of(condition), "bool")
@@ -361,6 +447,14 @@ def _flag(is_bound: bool) -> Carry:
     return Carry(start, True if is_bound else start, False)
 
 
+def _are_all_paths(outcomes: Sequence[tuple[bool, ...]]) -> bool:
+    """Whether iterations that branch in these ways take every path that there is."""
+    if len(outcomes) == 1:
+        return not outcomes[0]
+    sides = [[path[1:] for path in outcomes if path[:1] == (side,)] for side in (True, False)]
+    return sum(map(len, sides)) == len(outcomes) and all(map(_are_all_paths, sides))
+
+
 def _path(run: _SymbolicRun) -> Any:
     """The operations and branches of an iteration."""
     equations = run.iteration.equations
@@ -374,7 +468,7 @@ def _marks(tracer: Tracer) -> tuple[int, ...]:
     """How much a tracer has noted of what an iteration of a loop may not do."""
     recording, guards, escapes = tracer.recording, tracer.guards, tracer.escapes
     noted = (
-        *(tracer.errors, recording.aliases, recording.closed_at, escapes.arrays, escapes.values),
+        *(tracer.errors, recording.closed_at, escapes.arrays, escapes.values),
         *(guards.by_value, guards.no_alias, guards.alias_queries, guards.flag_queries),
     )
     return *map(len, noted), tracer.drops_history

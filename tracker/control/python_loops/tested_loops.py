@@ -55,7 +55,7 @@ class _RunningLoop:
             tested = tested if rolled is None else rolled.test
             self.at += 1
         goes_on = bool(data_of(tested)) in loop.outcomes
-        if goes_on and roller.run is None and roller.attempts:
+        if goes_on and roller.run is None and roller.may_begin(self.at):
             if not roller.paths:
                 self.loop = loop
             if loop is self.loop:

@@ -1,5 +1,5 @@
 """Shims of builtins for code that is being traced: of `type`, `isinstance`, `hasattr`, `getattr`
-and `id`, and of `range`, `zip` and `enumerate`.
+and `id`, and of `range`, `zip`, `enumerate` and `reversed`.
 
 Traced code sees tracked arrays where the plain function sees arrays and numbers. A tracked array
 can lie about its class only (`Tracked.__class__`); the shims answer `type(x) is np.ndarray`,
@@ -70,9 +70,20 @@ def _id(x: Any, /) -> int:
     return builtins.id(x)
 
 
+class UnreadZip(zip):  # type: ignore[type-arg]
+    """A `zip` that knows what it was `given`, until it is read."""
+
+    def __init__(self, *given: Any) -> None:
+        self.given: tuple[Any, ...] | None = given
+
+    def __next__(self) -> Any:
+        self.given = None
+        return super().__next__()
+
+
 class _IterableShim(type):
-    """The class of the shims of `range`, `zip` and `enumerate`, which are called and tested like
-    these."""
+    """The class of the shims of `range`, `zip`, `enumerate` and `reversed`, which are called and
+    tested like these."""
 
     original: Any
 
@@ -80,7 +91,9 @@ class _IterableShim(type):
         if kwargs or current_tracer() is None:
             return cls.original(*args, **kwargs)
         loop = start_loop(cls.original.__name__, args, sys._getframe(1))
-        return cls.original(*args) if loop is None else loop
+        if loop is not None:
+            return loop
+        return UnreadZip(*args) if cls.original is zip else cls.original(*args)
 
     def __instancecheck__(cls, x: Any) -> bool:
         return builtins.isinstance(x, cls.original)
@@ -97,7 +110,7 @@ class _IterableShim(type):
 
 ShimmedGlobals: TypeAlias = tuple[dict[str, Any], frozenset[str]]  # globals, names used there
 
-_ITERABLES: tuple[Any, ...] = (range, zip, enumerate)
+_ITERABLES: tuple[Any, ...] = (range, zip, enumerate, reversed)
 BUILTIN_SHIMS: Mapping[str, Any] = {
     "type": _type_shim,
     "isinstance": _isinstance,

@@ -10,6 +10,7 @@ After a run, aborted or not, no tracked value stays in the user's objects. Knows
 """
 
 from tracker.jit.discovery.builtin_shims import BUILTIN_SHIMS as BUILTIN_SHIMS
+from tracker.jit.discovery.builtin_shims import UnreadZip as UnreadZip
 from tracker.jit.discovery.captured_state import CapturedState as CapturedState
 from tracker.jit.discovery.captured_state import find_captured_state as find_captured_state
 from tracker.jit.discovery.impure_calls import calls_unmonitored as calls_unmonitored

@@ -589,9 +589,9 @@ def set_loop_followers(starter: Starter, tester: Tester) -> None:
 
 
 def start_loop(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
-    """The iterator for a loop over `range`, `zip` or `enumerate` of what is given, or over the
-    `rows` of an array, if the running instruction of the frame is the head of one that may be
-    followed; None if not."""
+    """The iterator for a loop over `range`, `zip`, `enumerate` or `reversed` of what is given, or
+    over the `rows` of an array, if the running instruction of the frame is the head of one that may
+    be followed; None if not."""
     tracer = current_tracer()
     if not _starters or tracer is None or tracer.is_body_trace or tracer.abort_reason:
         return None
