@@ -87,8 +87,8 @@ class DegenerateWarning(RuntimeWarning):
     """Eigenvalues or singular values coincide, so that a derivative is not determined."""
 
 
-# What NumPy, SciPy and our rules raise because of their operands. Other errors have other causes: a
-# signal handler, no memory.
+# What NumPy and our rules raise because of their operands. Other errors have other causes: a signal
+# handler, no memory, no stack left.
 EVALUATION_ERRORS = (
     TypeError,
     ValueError,
@@ -96,7 +96,7 @@ EVALUATION_ERRORS = (
     LookupError,
     AttributeError,
     AssertionError,
-    RuntimeError,
+    NotImplementedError,
     TrackerError,
     Warning,
 )

@@ -480,7 +480,7 @@ class Iterations:
             y = y * 1.5 if y[0] < 2 else y - 1
         return y
 
-    @program(True)
+    @program(False)
     def breaks(x):
         y = x
         for i in range(100):

@@ -97,7 +97,7 @@ class CallbackMismatch(Exception):
 
 
 # Of a call back into Python: the plain function tells what happens then, which may catch the error.
-CALL_FAILURES = (CallbackMismatch, *EVALUATION_ERRORS)
+CALL_FAILURES = (CallbackMismatch, RuntimeError, *EVALUATION_ERRORS)
 
 
 class RunningDerivative:

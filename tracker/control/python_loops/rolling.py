@@ -60,7 +60,8 @@ class _SymbolicRun:
     test     what the loop has tested before it, if it is no `for` statement
     marks    how much the tracer had noted, and `guards` how many guards
     carries  once it has ended; `path`: its operations and branches; `may_leave`: whether some of
-             its branches lead out of the loop, and `may_branch`: whether some do not
+             its branches lead out of the loop, and `may_branch`: whether some do not; `is_plain`:
+             whether all are on plain numbers
     """
 
     symbolic: SymbolicIteration
@@ -76,6 +77,7 @@ class _SymbolicRun:
     path: Any = None
     may_leave: bool = False
     may_branch: bool = False
+    is_plain: bool = False
 
 
 @record(eq=False)
@@ -240,8 +242,8 @@ class LoopRoller:
         conditions = self._conditions(run, starts)
         if conditions is None or len(starts) < len(carries.all):
             return None
-        if conditions and constants.values.issuperset(conditions) and not paths:
-            # Branches on plain numbers alone are the same in every call.
+        run.is_plain = constants.values.issuperset(conditions)
+        if conditions and run.is_plain and not paths:
             end = self._end_of_branches(run, constants, conditions)
             if end is None:
                 return None
@@ -328,7 +330,9 @@ class LoopRoller:
             self.has_branched, self.attempts = True, _MORE_ATTEMPTS
         if counts.terms and counts != self.counts.minus(Affine(first.at)):
             return None  # there may be no last iteration
-        if counts.terms and not has_all_paths:
+        # Branches on plain numbers alone are the same in every call.
+        is_plain = all(run.is_plain for run in runs)
+        if (counts.terms or is_plain) and not has_all_paths:
             self.paths = runs if self.attempts and len(runs) < _MAX_PATHS else []
             return None
         bound = [run.carries.binds_arrays(first.carries.all) for run in runs]
@@ -340,7 +344,8 @@ class LoopRoller:
         bodies = [IterationBody(run.iteration, counts) for run in runs]
         # A trace for each way through the loop would take longer.
         least = 1 if self.tracer.has_other_paths else self._least_count(bodies[0])
-        if counts.high < least and not (branches and counts.high >= _MIN_BRANCHES):
+        is_better = branches and not is_plain and counts.high >= _MIN_BRANCHES
+        if counts.high < least and not is_better:
             self.attempts = self.retries = 0
             return None
         loop = RecordedLoop(bodies, has_all_paths)
@@ -351,7 +356,7 @@ class LoopRoller:
             return None
         takes_others &= len(runs) > 1 or count < counts.high
         until_new = iterations_until_new([run.carries for run in runs])
-        if count < max(1 if takes_others else least, done, until_new):
+        if count < max(1 if takes_others or has_all_paths else least, done, until_new):
             return None
         self._forget_guards(first, self.conditions)
         if not has_all_paths:
