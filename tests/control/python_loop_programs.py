@@ -328,6 +328,17 @@ class Iterations:
             y = y * 0.9 + row
         return y, i
 
+    @program(None)
+    def backwards_through_dicts_and_lists(x):
+        y, rates = x, {"a": 0.1, "b": 0.2}
+        for name in reversed(rates):
+            y = y * rates[name]
+        for factor in reversed([x, 2.0 * x, 0.5]):
+            y = y + factor
+        for factor in reversed([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]):
+            y = y * 0.9 + factor
+        return y
+
     @program(True)
     def numbers_in_lists(x):
         y, steps = x, [0.1, 0.2, 0.3, 0.1] * 4

@@ -79,11 +79,16 @@ def _source(kind: str, given: tuple[Any, ...]) -> _Source | None:
     if kind == "rows":
         return _rows_source(*given)
     if kind == "reversed":
-        return _part_source(given[0][::-1]) if hasattr(given[0], "__getitem__") else None
+        return _reversed_source(*given) if len(given) == 1 else None
     if kind == "enumerate":
         numbers = range(given[1] if len(given) > 1 else 0, sys.maxsize)
         given = (numbers, given[0])
     return _zip_source(given)
+
+
+def _reversed_source(x: Any) -> _Source | None:
+    is_array = type(x) in (Tracked, np.ndarray) and x.ndim
+    return _part_source(x[::-1]) if is_array or type(x) in (range, list, tuple) else None
 
 
 def _zip_source(given: tuple[Any, ...]) -> _Source | None:
