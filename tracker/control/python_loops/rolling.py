@@ -93,6 +93,7 @@ class LoopRoller:
     """Rolls one loop.
 
     counts       its trip count
+    over         the arrays and lists that it goes through
     attempts     how many iterations may still be made symbolic; `retries`: how many more, at
                  iterations 4, 8, 16: inner loops that grow have enough iterations by then
     known        the places of containers that are known by their parts, and of numbers in them that
@@ -104,8 +105,10 @@ class LoopRoller:
     alike_until  the iteration from which on branches on plain numbers are other ones
     """
 
-    def __init__(self, tracer: Tracer, code: LoopCode, counts: Affine) -> None:
-        self.tracer, self.code, self.counts = tracer, code, counts
+    def __init__(
+        self, tracer: Tracer, code: LoopCode, counts: Affine, over: Sequence[Any] = ()
+    ) -> None:
+        self.tracer, self.code, self.counts, self.over = tracer, code, counts, over
         self.attempts, self.retries = _ATTEMPTS, _RETRIES
         self.alike_until = 0
         self.known: set[Place] = set()
@@ -131,7 +134,7 @@ class LoopRoller:
         if current_tracer() is not tracer or tracer.abort_reason:
             return None
         names = frame_locals(frame)
-        state = IterationState.before(frame, names, self.code)
+        state = IterationState.before(frame, names, self.code, self.over)
         if state is None:
             return None
         stored = [x for x, _ in state.containers.values() if (id(x),) in self.known]
