@@ -573,3 +573,28 @@ class Iterated:
                 numbers[i + 1 : i + 3] = [0.7, 0.8]
                 y = y + 0.5
         return y, i, numbers[-1]
+
+
+class NumbersThatChangeTheirType:
+    @program(None)
+    def a_power_where_iterations_branch(x):
+        y = x * 1.0
+        for i in range(40):
+            y = y * 0.9 if y[0] > 0.5 else y * 1.2
+            y = y + 2 ** (10 - i) * 1e-3
+        return y
+
+    @program(None)
+    def a_root(x):
+        y = x * 1.0
+        for i in range(12):
+            y = y * 0.9 + abs((5.5 - i) ** 0.5)
+        return y
+
+    @program(True)
+    def a_quotient_of_two_indices(x):
+        a = np.zeros((12, 12))
+        for i in range(12):
+            for j in range(12):
+                a[i, j] = x[i] * (1 / (i + j + 1))
+        return a

@@ -172,10 +172,10 @@ class LoopRoller:
         iterations = self.tracer.iterations
         if run is None or run.symbolic not in iterations:
             return None
+        constants = ConstantValues(run.iteration, run.carried.plain)
         del iterations[iterations.index(run.symbolic) :]
         run.places.take_back(frame)
         with calls_unmonitored():
-            constants = ConstantValues(run.iteration, run.carried.plain)
             try:
                 rolled = self._roll(run, constants, frame, test)
             except Exception:  # the plain loop raises at the iteration that does
@@ -255,7 +255,7 @@ class LoopRoller:
         if run.symbolic.has_learned:
             return None
         if conditions:
-            if lists.parts:
+            if lists.parts or constants.doubtful:
                 return None
             run.iteration.conditions = conditions
             return self._roll_paths([*paths, run], frame)
@@ -284,7 +284,7 @@ class LoopRoller:
         # The last iteration binds names that are read after the loop.
         peeled = bool(self.code.read_after - self.code.carried)
         counts = self.counts.minus(Affine(run.at + peeled))
-        if counts.terms and (lists.parts or peeled):
+        if counts.terms and (lists.parts or peeled or constants.doubtful):
             return None
         is_segment = run.at < self.alike_until < self.counts.const
         if is_segment:
@@ -299,6 +299,7 @@ class LoopRoller:
         count = counts.now
         if count < iterations_until_new([run.carries]):
             return None
+        constants.check_doubtful(count, carries)
         exact: list[Any] = [None] * len(carries)
         numbers: dict[Value, list[Any]] = {}
         if not counts.terms:
