@@ -598,3 +598,34 @@ class NumbersThatChangeTheirType:
             for j in range(12):
                 a[i, j] = x[i] * (1 / (i + j + 1))
         return a
+
+
+class TuplesAreKept:
+    @program(True)
+    def in_lists_and_names(x):
+        orbit = Orbit(x, x * 0.1)
+        after, records = [], []
+        for _ in range(9):
+            orbit = Orbit(orbit.place * 0.9, orbit.speed + orbit.place)
+            after.append(orbit)
+            records.append({"orbit": orbit})
+        same = after[-1] is orbit, records[-1]["orbit"] is orbit, after[0] is orbit
+        return orbit.place, after[3].speed, sum(same)
+
+    @program(True)
+    def with_numbers(x):
+        first = pair = (x, 0)
+        pairs = []
+        for _ in range(9):
+            pairs.append(pair)
+            pair = pair[0] * 0.9, pair[1] + 1
+        return pair[0], pair[1], pairs[0] is first, pairs[1] is first, pairs[8][1]
+
+    @program(True)
+    def that_are_constant(x):
+        y, pair, pairs = x, (1, 2.5), []
+        for _ in range(9):
+            y = y * 0.9
+            pairs.append(pair)
+            pairs.append((y, pair))
+        return y, pairs[2] is pair, pairs[4] is pair, pairs[5][1] is pair, pairs[7][0]

@@ -8,7 +8,7 @@ plain loop runs: it may be the last one.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -59,6 +59,7 @@ class _SymbolicRun:
 
     test     what the loop has tested before it, if it is no `for` statement
     marks    how much the tracer had noted, and `guards` how many guards
+    tuples   those at places, with what the plain loop has there
     carries  once it has ended; `path`: its operations and branches; `may_leave`: whether some of
              its branches lead out of the loop, and `may_branch`: whether some do not
     """
@@ -72,6 +73,7 @@ class _SymbolicRun:
     test: Value | None
     marks: tuple[int, ...]
     guards: int
+    tuples: Sequence[tuple[Any, Any]] = ()
     carries: IterationCarries = None  # type: ignore[assignment]
     path: Any = None
     may_leave: bool = False
@@ -160,8 +162,10 @@ class LoopRoller:
             symbolic, iteration, at, state, places, carried, test, _marks(tracer), guards
         )
         self.paths = paths
+        originals = places.tuples(frame)
         if carried.originals:
             places.write(frame, carried.symbolic)
+        self.run.tuples = _pairs(places.tuples(frame), originals)
         tracer.iterations.append(symbolic)
         return iteration
 
@@ -311,7 +315,9 @@ class LoopRoller:
         found = [
             data if data is not None else made for data, made in zip(exact, results, strict=True)
         ]
+        ended = run.places.tuples(frame)
         run.carries.assign(dict(zip(run.carries.all, found, strict=True)), run.places, frame)
+        lists.know_tuples(run.tuples, _pairs(ended, run.places.tuples(frame)))
         lists.extend(count, stacks, numbers, run.places.read(frame))
         self.attempts = _ATTEMPTS if is_segment else 0
         self.retries = _RETRIES if is_segment else 0
@@ -443,6 +449,11 @@ class LoopRoller:
                 equations *= outer.counts.high
         least = _MIN_EQUATIONS_OF_LARGE if large else _MIN_EQUATIONS
         return -(-least // max(equations, 1))
+
+
+def _pairs(tuples: Mapping[Place, Any], others: Mapping[Place, Any]) -> list[tuple[Any, Any]]:
+    """Tuples, with those in the same places."""
+    return [(x, others[place]) for place, x in tuples.items()]
 
 
 def _flag(is_bound: bool) -> Carry:
