@@ -139,7 +139,8 @@ class IterationState:
         reads = [each for each in loop.names.paths if each.name not in loop.bound]
         found.add_names(loop.names, reads, names, frame.f_globals, is_frame=True)
         found.add_data(names[name] for name in loop.carried if name in names)
-        found.add_data(over)
+        # What writes into a plain array has another name for it, which is compared.
+        found.add_data(x for x in over if type(x) is not np.ndarray)
         found.found.over.update(map(id, over))
         return found.state() if found.understood else None
 
