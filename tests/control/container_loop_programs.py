@@ -481,3 +481,151 @@ class StoredInto:
         first = simulation.state
         simulation.run(9)
         return (*dataclasses.astuple(first)[2:4], first.place, simulation.state.time)
+
+
+class Iterated:
+    """Arrays and lists that a loop goes through have no name in it, or another one."""
+
+    @program(True)
+    def a_name_starts_with_the_array(x):
+        y = x
+        for q in x:
+            y = y * 0.9 + q
+        return y
+
+    @program(True)
+    def one_array_and_numbers(x):
+        y = x
+        for i, (a, b) in enumerate(zip([0.1, 0.2, 0.3, 0.4, 0.5, 0.6], x)):  # noqa: B905
+            y = y * a + b * i
+        return y
+
+    @program(True)
+    def the_name_of_the_array_is_bound_anew(x):
+        y, other = x * 1.0, x
+        for q in y:
+            y, other = other * 0.9 + q, y * 0.5
+        return y, other
+
+    @program(True)
+    def an_attribute_starts_with_the_array(x):
+        one = SimpleNamespace(y=x)
+        for q in x:
+            one.y = one.y * 0.9 + q
+        return one.y
+
+    @program(True)
+    def rows_of_an_inner_loop(x):
+        y = x
+        for p in x:
+            for q in x:
+                y = y * 0.9 + p * q
+        return y
+
+    @program(None)
+    def a_view_is_written_that_the_loop_goes_through(x):
+        y = x * 1.0
+        for i, q in zip(range(11), y[:-1]):  # noqa: B905
+            y[i + 1] = y[i + 1] * 0.9 + q
+        return y
+
+    @program(None)
+    def a_plain_array_is_written_by_another_name(x):
+        numbers, y = np.arange(8.0), x * 1.0
+        other = numbers[:]
+        for q in numbers:
+            other[-1] = other[-1] + 1
+            y = y * 0.9 + q
+        return y, numbers
+
+    @program(False)
+    def a_list_is_written(x):
+        numbers, y = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], x * 1.0
+        for r in reversed(numbers):
+            y = y * r + 0.1
+            numbers[0] = numbers[0] + 1
+        for i, r in enumerate(numbers):
+            y = y * r + 0.1 * i
+            numbers[-1] = y[0]
+        return y, numbers[0], numbers[-1]
+
+    @program(False)
+    def a_list_grows_and_shrinks(x):
+        numbers, y = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], x * 1.0
+        for i, r in zip(range(15), numbers):  # noqa: B905
+            y = y * r + 0.1 * i
+            numbers.append(0.5)
+        for i, r in enumerate(numbers):
+            y = y * r + 0.1 * i
+            numbers.pop()
+        n = len(numbers)
+        for r in reversed(numbers):
+            y = y * r + 0.1
+            numbers.pop(0)
+        return y, n, len(numbers)
+
+    @program(None)
+    def a_list_is_written_where_a_loop_is_left(x):
+        numbers, y = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6] * 4, x * 1.0
+        for i, r in enumerate(numbers):
+            y = y * 0.9 + r * 0.1
+            if y[0] < 0.3:
+                numbers[i + 1 : i + 3] = [0.7, 0.8]
+                y = y + 0.5
+        return y, i, numbers[-1]
+
+
+class NumbersThatChangeTheirType:
+    @program(None)
+    def a_power_where_iterations_branch(x):
+        y = x * 1.0
+        for i in range(40):
+            y = y * 0.9 if y[0] > 0.5 else y * 1.2
+            y = y + 2 ** (10 - i) * 1e-3
+        return y
+
+    @program(None)
+    def a_root(x):
+        y = x * 1.0
+        for i in range(12):
+            y = y * 0.9 + abs((5.5 - i) ** 0.5)
+        return y
+
+    @program(True)
+    def a_quotient_of_two_indices(x):
+        a = np.zeros((12, 12))
+        for i in range(12):
+            for j in range(12):
+                a[i, j] = x[i] * (1 / (i + j + 1))
+        return a
+
+
+class TuplesAreKept:
+    @program(True)
+    def in_lists_and_names(x):
+        orbit = Orbit(x, x * 0.1)
+        after, records = [], []
+        for _ in range(9):
+            orbit = Orbit(orbit.place * 0.9, orbit.speed + orbit.place)
+            after.append(orbit)
+            records.append({"orbit": orbit})
+        same = after[-1] is orbit, records[-1]["orbit"] is orbit, after[0] is orbit
+        return orbit.place, after[3].speed, sum(same)
+
+    @program(True)
+    def with_numbers(x):
+        first = pair = (x, 0)
+        pairs = []
+        for _ in range(9):
+            pairs.append(pair)
+            pair = pair[0] * 0.9, pair[1] + 1
+        return pair[0], pair[1], pairs[0] is first, pairs[1] is first, pairs[8][1]
+
+    @program(True)
+    def that_are_constant(x):
+        y, pair, pairs = x, (1, 2.5), []
+        for _ in range(9):
+            y = y * 0.9
+            pairs.append(pair)
+            pairs.append((y, pair))
+        return y, pairs[2] is pair, pairs[4] is pair, pairs[5][1] is pair, pairs[7][0]

@@ -142,6 +142,35 @@ class Effects:
             s = s + x[1] * (1 / (5 - i))
         return s
 
+    def raises_for_a_number_that_is_not_used(x):
+        for i in range(20):
+            x[i % 12] = x[i % 12] * 2
+            1 % (9 - i)
+        return x
+
+    def raises_for_a_number_of_an_inner_loop(x):
+        for i in range(12):
+            for j in range(i):
+                x[j] = x[j] * 0.9 + 1 / (17 - i - j)
+        return x
+
+    def raises_for_a_number_where_iterations_branch(x):
+        for i in range(40):
+            if x[0] > 0.5:
+                x[:] = x * 0.9
+            else:
+                x[:] = x * 1.2
+            x[1] = x[1] + 1 / (35 - i)
+        return x
+
+    def raises_while_a_condition_holds(x):
+        n = 0
+        while x[0] > 1e-9:
+            x[:] = x * 0.7
+            n += 1
+            1 / (20 - n)
+        return x
+
     def raises_on_a_condition(x):
         for i in range(9):
             x[i] = x[i] * 2

@@ -46,10 +46,11 @@ equation counts the iterations, without derivatives, and the `loop` equation tak
 (`recorded_loop.py`). `while` statements have no iterator; their iterations are counted from test to
 test (`tested_loops.py`).
 
-Not rolled: subscripts that wrap around, iterations that read a list that they grow or keep the
-objects that they make, branches on the index, comprehensions; of slices whose extents move all but
-elementwise ops, sums, products and flips, and where they are parts of large matrices that are not
-multiplied by rows (a product of the part is faster).
+Not rolled: subscripts that wrap around, iterations that read a list that they grow, or change one
+that the loop goes through, comprehensions; where iterations branch on values, quotients of plain
+numbers that may be by zero; of slices whose extents move all but elementwise ops, sums, products
+and flips, and where they are parts of large matrices that are not multiplied by rows (a product of
+the part is faster).
 
 Invariant: results, writes, prints and exceptions are those of the plain loop. What is not known to
 be the same in all iterations raises `NotRollable`, and nothing has happened.

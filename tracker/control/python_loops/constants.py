@@ -1,7 +1,9 @@
 """Numbers of an iteration that depend on nothing but plain numbers: counters, `t += dt`, `2 * i`.
 
 In the plain loop they are Python's. `ConstantValues.after` computes what they are after the loop as
-Python does, so that a name holds the same number afterwards, to the last bit.
+Python does, so that a name holds the same number afterwards, to the last bit. Where Python may
+raise an exception (`1 / (9 - i)`) or give a number of another type (`2**-i`), the numbers of all
+iterations are computed.
 """
 
 from __future__ import annotations
@@ -15,14 +17,19 @@ import numpy as np
 from tracker.control.python_loops.affine_subscripts import NotRollable
 from tracker.control.python_loops.iteration_body import Carry, Iteration
 from tracker.ir.op import has_effect
-from tracker.tape.value import Value, history_of
+from tracker.tape.tracing.loop_index import affine_form
+from tracker.tape.value import CLOSED, Value, history_of
 
 _MAX_INTEGER = 1 << 62
+_PLAIN = (bool, int, float, complex)
+_DIVISIONS = ("divide", "floor_divide", "remainder")
 
 
 class ConstantValues:
     """The values of an iteration that depend on symbols and on the plain numbers that `starts`
-    stand for alone."""
+    stand for alone. `doubtful`: of Python's numbers alone, those that are not known to be numbers
+    of their type in every iteration.
+    """
 
     def __init__(self, iteration: Iteration, starts: Iterable[Value]) -> None:
         self.symbols = iteration.symbols
@@ -32,6 +39,7 @@ class ConstantValues:
             if self._is_constant(value):
                 self.values.add(value)
                 self.equations.append(value)
+        self.doubtful = [value for value, _, _ in iteration.equations if _is_doubtful(value)]
 
     def _is_constant(self, value: Value) -> bool:
         if not isinstance(value.aval, (int, float, complex, np.number)) or has_effect(value.op):
@@ -60,6 +68,13 @@ class ConstantValues:
                 numbers.append(table[value])
         after = [now[c.start] if p else None for c, p in zip(carries, plain, strict=True)]
         return after, found
+
+    def check_doubtful(self, count: int, carries: Sequence[Carry]) -> None:
+        """Compute what is doubtful in so many iterations, which may raise what Python does."""
+        if self.doubtful:
+            _, found = self.after(count, carries, self.doubtful)
+            if len(found) < len(self.doubtful):
+                raise NotRollable("Python may raise an exception for a number")
 
     def count_alike(
         self, count: int, carries: Sequence[Carry], outcomes: Mapping[Value, bool]
@@ -127,3 +142,29 @@ class ConstantValues:
                 found.add(value)
                 stack.extend(value.operands)
         return [value for value in self.equations if value in found]
+
+
+def _is_doubtful(value: Value) -> bool:
+    """Whether Python may raise an exception for an equation of its numbers, or give a number of
+    another type."""
+    name = getattr(value.op, "name", None)
+    if name not in (*_DIVISIONS, "power", "left_shift", "right_shift") or not _is_plain(value):
+        return False
+    right = value.operands[1]
+    if type(right) is not Value and name in _DIVISIONS:
+        return not right
+    form = affine_form(right)
+    if form is None:
+        return True
+    if name in _DIVISIONS:
+        return form.low <= 0 <= form.high
+    return form.low < 0
+
+
+def _is_plain(x: Any) -> bool:
+    """Whether a number is made of Python's numbers alone."""
+    if type(x) is not Value:
+        return type(x) in _PLAIN
+    if type(x.aval) not in _PLAIN:
+        return False
+    return x.op is CLOSED or (bool(x.operands) and all(map(_is_plain, x.operands)))

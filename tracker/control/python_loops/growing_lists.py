@@ -10,7 +10,7 @@ after the plain loop. An array that a later iteration might write into is not ap
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ from tracker.tape.value import Value
 class GrowingLists:
     """What an iteration has appended. `starts` and `ends` are what the carried places had before
     and after it, and `replaced` the containers of those that have got new ones, before and after.
+
+    first, last  instead of containers, by id, what the first and the last iteration append
     """
 
     def __init__(
@@ -43,12 +45,21 @@ class GrowingLists:
             parts = (parts_of(before) or {}).items()
             started = {key: self._started((place, key), part) for key, part in parts}
             self.origins[id(before)] = started
+        self.first = {id(before): before for before, _ in replaced.values()}
+        self.last = {id(new): new for _, new in replaced.values()}
         self.parts = [(x, length, x[length:]) for x, length in state.grown()]
         self.leaves: dict[int, Tracked] = {}
         self.containers: dict[int, tuple[Any, dict[Any, Any]]] = {}  # with their parts
         for _, _, elements in self.parts:
             self._add(elements)
         self._refuse_shared()
+
+    def know_tuples(
+        self, before: Iterable[tuple[Any, Any]], after: Iterable[tuple[Any, Any]]
+    ) -> None:
+        """What places have before and after the loop instead of the iteration's tuples."""
+        self.first |= {id(x): other for x, other in before}
+        self.last |= {id(x): other for x, other in after}
 
     def _add(self, x: Any) -> None:
         if id(x) in self.containers:
@@ -141,9 +152,8 @@ class GrowingLists:
             del x[length:]
         for at in range(count):
             made = {key: rows[at] for key, rows in objects.items()}
-            for before, new in self.replaced.values():
-                made |= {id(before): before} if at == 0 else {}
-                made |= {id(new): new} if at == count - 1 else {}
+            made |= self.first if at == 0 else {}
+            made |= self.last if at == count - 1 else {}
             for x, _, elements in self.parts:
                 x += [self._rebuilt(element, made) for element in elements]
 
@@ -153,7 +163,8 @@ class GrowingLists:
         if id(x) not in made and id(x) in self.containers:
             parts = self.containers[id(x)][1].items()
             new = {key: self._rebuilt(part, made) for key, part in parts}
-            made[id(x)] = container_of(x, new)
+            is_other = not isinstance(x, tuple) or any(new[key] is not part for key, part in parts)
+            made[id(x)] = container_of(x, new) if is_other else x
         return made.get(id(x), x)
 
 

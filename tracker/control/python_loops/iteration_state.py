@@ -20,7 +20,7 @@ import math
 import operator
 import types
 from collections import Counter, namedtuple
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -112,6 +112,7 @@ class IterationState:
     places      objects of user classes and attributes of theirs that may be stored; `absent`: those
                 that they have not; `others`: modules and functions, with what they have there
     reached     the ids of lists, dicts and objects of user classes
+    over        the ids of the arrays and lists that the loop goes through
     may_grow    whether the extents of what slices give are asked for only in ways that are noticed
                 (`SymbolicIteration.may_grow`)
     """
@@ -125,15 +126,22 @@ class IterationState:
     absent: list[tuple[Any, str]] = field(default_factory=list)
     others: list[tuple[Any, str, Any]] = field(default_factory=list)
     reached: set[int] = field(default_factory=set)
+    over: set[int] = field(default_factory=set)
     may_grow: bool = True
 
     @staticmethod
-    def before(frame: FrameType, names: Mapping[str, Any], loop: LoopCode) -> IterationState | None:
-        """The state before an iteration; None if it cannot be compared."""
+    def before(
+        frame: FrameType, names: Mapping[str, Any], loop: LoopCode, over: Sequence[Any]
+    ) -> IterationState | None:
+        """The state before an iteration of a loop over these arrays and lists; None if it cannot be
+        compared."""
         found = _Finder()
         reads = [each for each in loop.names.paths if each.name not in loop.bound]
         found.add_names(loop.names, reads, names, frame.f_globals, is_frame=True)
         found.add_data(names[name] for name in loop.carried if name in names)
+        # What writes into a plain array has another name for it, which is compared.
+        found.add_data(x for x in over if type(x) is not np.ndarray)
+        found.found.over.update(map(id, over))
         return found.state() if found.understood else None
 
     def grown(self) -> list[tuple[list[Any], int]]:
@@ -143,7 +151,8 @@ class IterationState:
     def is_unchanged(self, carried: Container[int]) -> bool:
         """Whether containers and plain arrays are what they were, but for what was appended and
         what is in `carried` containers, by id, and no attribute was stored but at the places."""
-        if any(id(x) not in carried for x in self.changed_containers()):
+        changed = {id(x) for x in self.changed_containers()}
+        if not self.over.isdisjoint(changed) or any(key not in carried for key in changed):
             return False
         if any(own_attribute(x, name) is not MISSING for x, name in self.absent):
             return False

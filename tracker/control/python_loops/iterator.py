@@ -6,6 +6,7 @@ statement of traced code. Between two iterations it has the frame of the loop, f
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -59,16 +60,20 @@ class _Source:
     """What a loop goes through. `item(at)` is what the plain loop gets (`at` may be tracked),
     `symbolic(iteration, at)` the same with tracked numbers, and `symbols` the numbers that count.
 
-    counts  how many items there are in every iteration of the loops around it
+    counts    how many items there are in every iteration of the loops around it
+    has_item  whether there is an item with this number: lists may grow and shrink meanwhile
+    over      the arrays and lists that hold the items
     """
 
     counts: Affine
     item: Callable[[Any], Any]
     symbolic: Callable[[SymbolicIteration, int, list[Symbol]], Any]
+    has_item: Callable[[int], bool]
+    over: tuple[Any, ...] = ()
 
     @property
     def count(self) -> int:
-        """How many items there are now."""
+        """How many items there are at first."""
         return self.counts.now
 
 
@@ -86,11 +91,6 @@ def _source(kind: str, given: tuple[Any, ...]) -> _Source | None:
     return _zip_source(given)
 
 
-def _reversed_source(x: Any) -> _Source | None:
-    is_array = type(x) in (Tracked, np.ndarray) and x.ndim
-    return _part_source(x[::-1]) if is_array or type(x) in (range, list, tuple) else None
-
-
 def _zip_source(given: tuple[Any, ...]) -> _Source | None:
     parts = [part for x in given if (part := _part_source(x)) is not None]
     if not parts or len(parts) < len(given):
@@ -101,6 +101,8 @@ def _zip_source(given: tuple[Any, ...]) -> _Source | None:
         lambda iteration, at, symbols: tuple(
             [part.symbolic(iteration, at, symbols) for part in parts]
         ),
+        lambda at: all(part.has_item(at) for part in parts),
+        tuple([x for part in parts for x in part.over]),
     )
 
 
@@ -111,9 +113,18 @@ def _part_source(x: Any) -> _Source | None:
         return _rows_source(x) if np.ndim(x) else None
     if type(x) is UnreadZip and x.given is not None:
         return _zip_source(x.given)
-    if type(x) in (list, tuple) and len(x) and all(type(number) is float for number in x):
-        return _numbers_source(np.array(x))
-    return None
+    return _numbers_source(x, range(len(x))) if _has_floats(x) else None
+
+
+def _reversed_source(x: Any) -> _Source | None:
+    if _has_floats(x):
+        return _numbers_source(x, range(len(x))[::-1])
+    is_array = type(x) in (Tracked, np.ndarray) and x.ndim
+    return _part_source(x[::-1]) if is_array or type(x) is range else None
+
+
+def _has_floats(x: Any) -> bool:
+    return type(x) in (list, tuple) and len(x) > 0 and all(type(number) is float for number in x)
 
 
 def _plain_range_source(numbers: range) -> _Source:
@@ -139,7 +150,7 @@ def _range_source(first: Any, low: Affine, step: int, counts: Affine) -> _Source
         symbols.append(Symbol(made._value, first + step * start, step))  # type: ignore[arg-type]
         return made
 
-    return _Source(counts, lambda at: low.now + step * at, symbolic)
+    return _Source(counts, lambda at: low.now + step * at, symbolic, lambda at: at < counts.now)
 
 
 def _rows_source(array: Any) -> _Source:
@@ -154,21 +165,25 @@ def _rows_source(array: Any) -> _Source:
     def item_at(at: Any) -> Any:
         return NUMPY[np.take](array, at, axis=0) if type(at) is Tracked else array[at]
 
-    return _Source(Affine(len(array)), item_at, symbolic)
+    count = len(array)
+    return _Source(Affine(count), item_at, symbolic, lambda at: at < count, (array,))
 
 
-def _numbers_source(array: Any) -> _Source:
-    """Python's floats."""
-    rows = _rows_source(array)
+def _numbers_source(numbers: Any, positions: range) -> _Source:
+    """Python's floats, at these positions of a list or tuple."""
+    rows = _rows_source(np.array([numbers[position] for position in positions]))
+    first, step = positions.start, positions.step
 
     def symbolic(iteration: SymbolicIteration, at: int, symbols: list[Symbol]) -> Any:
         return apply(item, (rows.symbolic(iteration, at, symbols),))
 
     def item_at(at: Any) -> Any:
-        x = rows.item(at)
-        return apply(item, (x,)) if type(x) is Tracked else float(x)
+        return apply(item, (rows.item(at),)) if type(at) is Tracked else numbers[first + step * at]
 
-    return _Source(rows.counts, item_at, symbolic)
+    def has_item(at: int) -> bool:
+        return 0 <= first + step * at < len(numbers)
+
+    return _Source(rows.counts, item_at, symbolic, has_item, (numbers,))
 
 
 class LoopIterator:
@@ -177,7 +192,8 @@ class LoopIterator:
 
     def __init__(self, tracer: Tracer, code: LoopCode, source: _Source) -> None:
         self.source = source
-        self.roller = LoopRoller(tracer, code, source.counts)
+        self.roller = LoopRoller(tracer, code, source.counts, source.over)
+        self.lists = [(x, [*x]) for x in source.over if type(x) is list]
         self.at = 0
         self.tracked_at: Any = None
 
@@ -198,11 +214,11 @@ class LoopIterator:
         moves = bool(self.source.counts.terms)
         if moves and at and rolled is None and (at >= count or not roller.paths):
             note_unknown_subscript()  # how many iterations there are
-        if at >= count:
+        if not self.source.has_item(at):
             raise StopIteration
         self.at = at + 1
         may_roll = at == 0 or roller.paths if moves else count - at >= _MIN_TRIP_COUNT
-        if may_roll and roller.may_begin(at):
+        if may_roll and roller.may_begin(at) and self._has_first_items():
             iteration = roller.begin(frame, at)
             if iteration is not None:
                 if self.tracked_at is not None:  # unless this iteration is rolled with those before
@@ -215,3 +231,9 @@ class LoopIterator:
         if moves:
             note_unknown_subscript()
         return self.source.item(at)
+
+    def _has_first_items(self) -> bool:
+        """Whether lists hold what they did when the loop began."""
+        return all(
+            len(x) == len(items) and all(map(operator.is_, x, items)) for x, items in self.lists
+        )

@@ -187,13 +187,17 @@ class Places:
         """The ids of the lists, dicts and objects that are known by their parts."""
         return {id(x) for _, x in self._containers(frame)}
 
-    def _containers(self, frame: FrameType) -> Iterator[tuple[Place, Any]]:
+    def tuples(self, frame: FrameType) -> dict[Place, Any]:
+        """The tuples that are there now."""
+        return dict(self._containers(frame, of_tuples=True))
+
+    def _containers(self, frame: FrameType, of_tuples: bool = False) -> Iterator[tuple[Place, Any]]:
         stack = [*self._whole(frame).items()]
         while stack:
             place, x = stack.pop()
             parts = self._parts(place, x)
             if parts is not None:
-                if not isinstance(x, tuple):
+                if isinstance(x, tuple) is of_tuples:
                     yield place, x
                 stack += [((place, key), part) for key, part in parts.items()]
 

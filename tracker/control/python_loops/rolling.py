@@ -8,7 +8,7 @@ plain loop runs: it may be the last one.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -59,6 +59,7 @@ class _SymbolicRun:
 
     test     what the loop has tested before it, if it is no `for` statement
     marks    how much the tracer had noted, and `guards` how many guards
+    tuples   those at places, with what the plain loop has there
     carries  once it has ended; `path`: its operations and branches; `may_leave`: whether some of
              its branches lead out of the loop, and `may_branch`: whether some do not; `is_plain`:
              whether all are on plain numbers
@@ -73,6 +74,7 @@ class _SymbolicRun:
     test: Value | None
     marks: tuple[int, ...]
     guards: int
+    tuples: Sequence[tuple[Any, Any]] = ()
     carries: IterationCarries = None  # type: ignore[assignment]
     path: Any = None
     may_leave: bool = False
@@ -95,6 +97,7 @@ class LoopRoller:
     """Rolls one loop.
 
     counts       its trip count
+    over         the arrays and lists that it goes through
     attempts     how many iterations may still be made symbolic; `retries`: how many more, at
                  iterations 4, 8, 16: inner loops that grow have enough iterations by then
     known        the places of containers that are known by their parts, and of numbers in them that
@@ -106,8 +109,10 @@ class LoopRoller:
     alike_until  the iteration from which on branches on plain numbers are other ones
     """
 
-    def __init__(self, tracer: Tracer, code: LoopCode, counts: Affine) -> None:
-        self.tracer, self.code, self.counts = tracer, code, counts
+    def __init__(
+        self, tracer: Tracer, code: LoopCode, counts: Affine, over: Sequence[Any] = ()
+    ) -> None:
+        self.tracer, self.code, self.counts, self.over = tracer, code, counts, over
         self.attempts, self.retries = _ATTEMPTS, _RETRIES
         self.alike_until = 0
         self.known: set[Place] = set()
@@ -133,7 +138,7 @@ class LoopRoller:
         if current_tracer() is not tracer or tracer.abort_reason:
             return None
         names = frame_locals(frame)
-        state = IterationState.before(frame, names, self.code)
+        state = IterationState.before(frame, names, self.code, self.over)
         if state is None:
             return None
         stored = [x for x, _ in state.containers.values() if (id(x),) in self.known]
@@ -159,8 +164,10 @@ class LoopRoller:
             symbolic, iteration, at, state, places, carried, test, _marks(tracer), guards
         )
         self.paths = paths
+        originals = places.tuples(frame)
         if carried.originals:
             places.write(frame, carried.symbolic)
+        self.run.tuples = _pairs(places.tuples(frame), originals)
         tracer.iterations.append(symbolic)
         return iteration
 
@@ -171,10 +178,10 @@ class LoopRoller:
         iterations = self.tracer.iterations
         if run is None or run.symbolic not in iterations:
             return None
+        constants = ConstantValues(run.iteration, run.carried.plain)
         del iterations[iterations.index(run.symbolic) :]
         run.places.take_back(frame)
         with calls_unmonitored():
-            constants = ConstantValues(run.iteration, run.carried.plain)
             try:
                 rolled = self._roll(run, constants, frame, test)
             except Exception:  # the plain loop raises at the iteration that does
@@ -254,7 +261,7 @@ class LoopRoller:
         if run.symbolic.has_learned:
             return None
         if conditions:
-            if lists.parts:
+            if lists.parts or constants.doubtful:
                 return None
             run.iteration.conditions = conditions
             return self._roll_paths([*paths, run], frame)
@@ -283,7 +290,7 @@ class LoopRoller:
         # The last iteration binds names that are read after the loop.
         peeled = bool(self.code.read_after - self.code.carried)
         counts = self.counts.minus(Affine(run.at + peeled))
-        if counts.terms and (lists.parts or peeled):
+        if counts.terms and (lists.parts or peeled or constants.doubtful):
             return None
         is_segment = run.at < self.alike_until < self.counts.const
         if is_segment:
@@ -298,6 +305,7 @@ class LoopRoller:
         count = counts.now
         if count < iterations_until_new([run.carries]):
             return None
+        constants.check_doubtful(count, carries)
         exact: list[Any] = [None] * len(carries)
         numbers: dict[Value, list[Any]] = {}
         if not counts.terms:
@@ -309,7 +317,9 @@ class LoopRoller:
         found = [
             data if data is not None else made for data, made in zip(exact, results, strict=True)
         ]
+        ended = run.places.tuples(frame)
         run.carries.assign(dict(zip(run.carries.all, found, strict=True)), run.places, frame)
+        lists.know_tuples(run.tuples, _pairs(ended, run.places.tuples(frame)))
         lists.extend(count, stacks, numbers, run.places.read(frame))
         self.attempts = _ATTEMPTS if is_segment else 0
         self.retries = _RETRIES if is_segment else 0
@@ -444,6 +454,11 @@ class LoopRoller:
                 equations *= outer.counts.high
         least = _MIN_EQUATIONS_OF_LARGE if large else _MIN_EQUATIONS
         return -(-least // max(equations, 1))
+
+
+def _pairs(tuples: Mapping[Place, Any], others: Mapping[Place, Any]) -> list[tuple[Any, Any]]:
+    """Tuples, with those in the same places."""
+    return [(x, others[place]) for place, x in tuples.items()]
 
 
 def _flag(is_bound: bool) -> Carry:
