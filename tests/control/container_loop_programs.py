@@ -576,6 +576,23 @@ class Iterated:
 
 
 class NumbersThatChangeTheirType:
+    @program(True)
+    def one_that_depends_on_one_of_the_data(x):
+        s, t, y = np.float64(0.0), np.float64(0.0), x[0] * 0.0
+        for i in range(12):
+            t = t + s * 0.5
+            y = y + t * x[i]
+            s = x[i]
+        return y + t
+
+    @program(True)
+    def one_that_divides_until_a_condition_holds(x):
+        y, n = x * 1.0, 0
+        while y[0] > 0.05:
+            n += 1
+            y = y - 0.2 / n * y
+        return y, n
+
     @program(None)
     def a_power_where_iterations_branch(x):
         y = x * 1.0

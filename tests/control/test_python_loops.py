@@ -130,6 +130,13 @@ class Effects:
             y = y * 2
         return y
 
+    def divides_by_a_counter_that_ends(x):
+        y, n = x, 8
+        while y[0] > 1e-9:
+            n -= 1
+            y = y * 0.9 + 0.0 / n
+        return y
+
     def raises_beyond_the_end(x):
         for i in range(20):
             x[i] = x[i] * 2

@@ -9,7 +9,7 @@ iterations are computed.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from tracker.control.python_loops.affine_subscripts import NotRollable
 from tracker.control.python_loops.iteration_body import Carry, Iteration
 from tracker.ir.op import has_effect
 from tracker.tape.tracing.loop_index import affine_form
-from tracker.tape.value import CLOSED, Value, history_of
+from tracker.tape.value import CLOSED, Value
 
 _MAX_INTEGER = 1 << 62
 _PLAIN = (bool, int, float, complex)
@@ -68,6 +68,13 @@ class ConstantValues:
                 numbers.append(table[value])
         after = [now[c.start] if p else None for c, p in zip(carries, plain, strict=True)]
         return after, found
+
+    def divisors(self) -> list[Value]:
+        """What the doubtful equations divide by; raises if some are no divisions."""
+        found = [value.operands[1] for value in self.doubtful if value.op.name in _DIVISIONS]
+        if len(found) < len(self.doubtful) or any(type(x) is not Value for x in found):
+            raise NotRollable("Python may raise an exception for a number")
+        return found
 
     def check_doubtful(self, count: int, carries: Sequence[Carry]) -> None:
         """Compute what is doubtful in so many iterations, which may raise what Python does."""
@@ -120,11 +127,7 @@ class ConstantValues:
         plain = [c.start in self.values for c in carries]
         while True:
             others = {c.start for c, p in zip(carries, plain, strict=True) if not p}
-            known = (self.values - others) - {
-                value
-                for value in self.equations
-                if not others.isdisjoint(history_of(value, others))
-            }
+            known = self._independent_of(others)
             now = [
                 p and (type(c.end) is not Value or c.end in known)
                 for c, p in zip(carries, plain, strict=True)
@@ -132,6 +135,14 @@ class ConstantValues:
             if now == plain:
                 return now, known
             plain = now
+
+    def _independent_of(self, others: Container[Value]) -> set[Value]:
+        """The values that no equation computes from one of these."""
+        varying = {value for value in self.values if value in others}
+        for value in self.equations:
+            if not varying.isdisjoint(o for o in value.operands if type(o) is Value):
+                varying.add(value)
+        return self.values - varying
 
     def _needed(self, ends: Sequence[Any]) -> list[Value]:
         found: set[Value] = set()
@@ -161,10 +172,17 @@ def _is_doubtful(value: Value) -> bool:
     return form.low < 0
 
 
-def _is_plain(x: Any) -> bool:
+def _is_plain(value: Value) -> bool:
     """Whether a number is made of Python's numbers alone."""
-    if type(x) is not Value:
-        return type(x) in _PLAIN
-    if type(x.aval) not in _PLAIN:
-        return False
-    return x.op is CLOSED or (bool(x.operands) and all(map(_is_plain, x.operands)))
+    seen, stack = set[Value](), [value]
+    while stack:
+        x: Any = stack.pop()
+        if type(x) is not Value:
+            if type(x) not in _PLAIN:
+                return False
+        elif x not in seen:
+            seen.add(x)
+            if type(x.aval) not in _PLAIN or not (x.op is CLOSED or x.operands):
+                return False
+            stack += x.operands
+    return True

@@ -62,7 +62,7 @@ class _SymbolicRun:
     tuples   those at places, with what the plain loop has there
     carries  once it has ended; `path`: its operations and branches; `may_leave`: whether some of
              its branches lead out of the loop, and `may_branch`: whether some do not; `is_plain`:
-             whether all are on plain numbers
+             whether all are on plain numbers; `divisors`: plain numbers that must not be zero
     """
 
     symbolic: SymbolicIteration
@@ -80,6 +80,7 @@ class _SymbolicRun:
     may_leave: bool = False
     may_branch: bool = False
     is_plain: bool = False
+    divisors: Sequence[Value] = ()
 
 
 @record(eq=False)
@@ -261,9 +262,11 @@ class LoopRoller:
         if run.symbolic.has_learned:
             return None
         if conditions:
-            if lists.parts or constants.doubtful:
+            if lists.parts:
                 return None
-            run.iteration.conditions = conditions
+            # The plain loop runs an iteration that divides by zero.
+            run.divisors = constants.divisors()
+            run.iteration.conditions = conditions | dict.fromkeys(run.divisors, True)
             return self._roll_paths([*paths, run], frame)
         return None if paths else self._roll_all(run, constants, lists, frame)
 
@@ -393,7 +396,8 @@ class LoopRoller:
         last = runs[-1]
         last.path = _path(last)
         self.conditions.update(last.iteration.conditions)
-        tests = (each for each in last.iteration.conditions.items() if each[0] is not last.test)
+        conditions = last.iteration.conditions.items()
+        tests = [each for each in conditions if each[0] not in (last.test, *last.divisors)]
         leaves = {self._may_leave(last, *each) for each in tests}
         last.may_leave, last.may_branch = True in leaves, False in leaves
         for run in runs:
