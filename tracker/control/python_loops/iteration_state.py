@@ -17,7 +17,6 @@ import builtins
 import dataclasses
 import enum
 import math
-import operator
 import types
 from collections import Counter, namedtuple
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -28,7 +27,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.control.python_loops.loop_code import CodeNames, LoopCode, function_code
-from tracker.control.python_loops.places import MISSING, own_attribute
+from tracker.control.python_loops.places import MISSING, are_same, own_attribute
 from tracker.ir.op import NUMPY, UFUNCS
 from tracker.jit.tracing import BUILTIN_SHIMS
 from tracker.rebinding import original_of
@@ -162,7 +161,7 @@ class IterationState:
 
     def changed_containers(self) -> list[Any]:
         """The lists and dicts that do not hold what they held."""
-        return [x for x, was in self.containers.values() if not _are(_contents(x), was)]
+        return [x for x, was in self.containers.values() if not are_same(_contents(x), was)]
 
     def written(self) -> list[tuple[Tracked, Value]]:
         """The tracked arrays that have another value now, with that from before."""
@@ -171,10 +170,6 @@ class IterationState:
             for handle, value in self.handles.values()
             if value is not None and handle._value is not value
         ]
-
-
-def _are(now: tuple[Any, ...], was: tuple[Any, ...]) -> bool:
-    return len(now) == len(was) and all(map(operator.is_, now, was))
 
 
 def _contents(x: Any) -> tuple[Any, ...]:

@@ -6,7 +6,6 @@ statement of traced code. Between two iterations it has the frame of the loop, f
 
 from __future__ import annotations
 
-import operator
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -16,6 +15,7 @@ import numpy as np
 
 from tracker.control.python_loops.iteration_body import Symbol
 from tracker.control.python_loops.loop_code import LoopCode, loop_code
+from tracker.control.python_loops.places import are_same
 from tracker.control.python_loops.rolling import LoopRoller
 from tracker.ir.op import NUMPY
 from tracker.jit.tracing import UnreadZip
@@ -234,6 +234,4 @@ class LoopIterator:
 
     def _has_first_items(self) -> bool:
         """Whether lists hold what they did when the loop began."""
-        return all(
-            len(x) == len(items) and all(map(operator.is_, x, items)) for x, items in self.lists
-        )
+        return all(are_same(x, items) for x, items in self.lists)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import types
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any, TypeAlias
 
@@ -170,7 +170,7 @@ class Places:
         Refuses one that has other names, and one that changes before another takes its place.
         """
         now = dict(self._containers(frame))
-        if len(self.containers_now(frame)) < len(now):
+        if len({id(x) for x in now.values()}) < len(now):
             raise NotRollable("one object is in two places")
         for place, x in now.items():
             was = self.expanded[place]
@@ -179,7 +179,7 @@ class Places:
             if id(x) in reached:
                 raise NotRollable(f"{place} is an object that has another name")
             parts = _parts_now(was.container)
-            if [*parts] != [*was.parts] or not _are(parts.values(), was.parts.values()):
+            if [*parts] != [*was.parts] or not are_same([*parts.values()], [*was.parts.values()]):
                 raise NotRollable(f"{place} changes before it is bound anew")
             self.replaced[place] = was.container, x
 
@@ -254,8 +254,9 @@ def _store(x: Any, key: Any, value: Any) -> None:
         object.__setattr__(x, key, value)
 
 
-def _are(one: Iterable[Any], other: Iterable[Any]) -> bool:
-    return all(map(operator.is_, one, other))
+def are_same(now: Sequence[Any], was: Sequence[Any]) -> bool:
+    """Whether containers held, and hold, the same objects."""
+    return len(now) == len(was) and all(map(operator.is_, now, was))
 
 
 def own_attribute(x: Any, name: str) -> Any:
