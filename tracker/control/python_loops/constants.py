@@ -56,14 +56,18 @@ class ConstantValues:
         self, count: int, carries: Sequence[Carry], wanted: Iterable[Value] = ()
     ) -> tuple[list[Any], dict[Value, list[Any]]]:
         """What carries are after so many iterations, as plain numbers (None for those that are
-        none), and the wanted values that are plain numbers, in each iteration."""
+        none), and the wanted values that are plain numbers, in each iteration. What is doubtful is
+        computed, too, and may raise what Python does."""
         plain, known = self._plain(carries)
+        if not known.issuperset(self.doubtful):
+            raise NotRollable("Python may raise an exception for a number")
         found: dict[Value, list[Any]] = {value: [] for value in wanted if value in known}
-        if not any(plain) and not found:
+        if not (any(plain) or found or self.doubtful):
             return [None] * len(carries), {}
         chosen = [c for c, p in zip(carries, plain, strict=True) if p]
         now = {c.start: c.origin for c in chosen}
-        for table, now in itertools.islice(self._iterations(chosen, found), count):  # noqa: B007
+        iterations = self._iterations(chosen, [*found, *self.doubtful])
+        for table, now in itertools.islice(iterations, count):  # noqa: B007
             for value, numbers in found.items():
                 numbers.append(table[value])
         after = [now[c.start] if p else None for c, p in zip(carries, plain, strict=True)]
@@ -75,13 +79,6 @@ class ConstantValues:
         if len(found) < len(self.doubtful) or any(type(x) is not Value for x in found):
             raise NotRollable("Python may raise an exception for a number")
         return found
-
-    def check_doubtful(self, count: int, carries: Sequence[Carry]) -> None:
-        """Compute what is doubtful in so many iterations, which may raise what Python does."""
-        if self.doubtful:
-            _, found = self.after(count, carries, self.doubtful)
-            if len(found) < len(self.doubtful):
-                raise NotRollable("Python may raise an exception for a number")
 
     def count_alike(
         self, count: int, carries: Sequence[Carry], outcomes: Mapping[Value, bool]

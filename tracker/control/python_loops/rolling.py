@@ -308,7 +308,6 @@ class LoopRoller:
         count = counts.now
         if count < iterations_until_new([run.carries]):
             return None
-        constants.check_doubtful(count, carries)
         exact: list[Any] = [None] * len(carries)
         numbers: dict[Value, list[Any]] = {}
         if not counts.terms:
