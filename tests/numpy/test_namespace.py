@@ -65,6 +65,18 @@ def test_outside_results_are_numpys_own():
     assert type(np.ndenumerate([1.0])) is numpy.ndenumerate and np.isscalar(2.0)
 
 
+@pytest.mark.parametrize("copy", [True, None, *numpy._CopyMode])
+def test_copy_modes_of_tracked_arrays(copy):
+    """NumPy's enumeration, which SciPy passes on, says what True, False and None say."""
+
+    def f(x):
+        y = np.array(x, copy=copy)
+        assert (y is x) is (copy not in (True, numpy._CopyMode.ALWAYS))
+        return np.sum(y * np.asarray(x, copy=copy))
+
+    assert gradient(f, numpy.array([1.0, 3.0]))[0].tolist() == [2.0, 6.0]
+
+
 def constructors(x):
     """All of them, each filled with or made of tracked values."""
     total = 0.0

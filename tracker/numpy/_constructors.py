@@ -45,6 +45,7 @@ def array(
     **kwargs: Any,
 ) -> Any:
     """`numpy.array`; numbers and arrays in nested lists may be tracked."""
+    copy = _copies(copy)
     if not has_active_transform():  # plain numbers are the rule
         try:
             return np.array(object, dtype, copy=copy, ndmin=ndmin, **kwargs)
@@ -56,6 +57,13 @@ def array(
     if not holds_tracked(object):
         return _of_plain(object, np.array(object, dtype, copy=copy, ndmin=ndmin, **kwargs))
     return tracked_array(object, dtype, copy=copy, order=kwargs.get("order"), ndmin=ndmin)
+
+
+def _copies(copy: Any) -> bool | None:
+    """`copy=` without NumPy's enumeration, which SciPy uses: always, never, or None if needed."""
+    if not isinstance(copy, np._CopyMode):
+        return copy  # type: ignore[no-any-return]
+    return None if copy is np._CopyMode.IF_NEEDED else bool(copy)
 
 
 def _of_plain(given: Any, result: Any) -> Any:
@@ -76,7 +84,7 @@ def _recorded_copy(given: Any, dtype: Any) -> Any:
 
 def asarray(a: Any, dtype: Any = None, order: Any = None, **kwargs: Any) -> Any:
     """`numpy.asarray`: an array that needs no conversion is returned itself, tracked or not."""
-    copy = kwargs.pop("copy", None)
+    copy = _copies(kwargs.pop("copy", None))
     kwargs.pop("device", None)
     if holds_tracked(a) and not copy and order in ("A", "a"):
         order = "K"  # any order is allowed
