@@ -30,6 +30,7 @@ import threading
 import time
 import uuid
 import warnings
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,13 @@ clock = time.perf_counter
 library = ctypes.CDLL(None)
 absolute = library.abs
 base = sqlite3.connect(":memory:", check_same_thread=False)
+
+
+def _changes(connection):
+    with closing(connection):
+        return connection.total_changes
+
+
 memory = mmap.mmap(-1, 16)
 X = np.arange(3.0)
 
@@ -158,7 +166,7 @@ ASKS = {
     "table": (lambda x: x * np.loadtxt(["1"]), "numpy.loadtxt"),
     "table by tracker": (lambda x: x * tnp.loadtxt(["1"]), "numpy.loadtxt"),
     "program": (lambda x: x * subprocess.call([sys.executable, "-S", "-c", ""]), "subprocess.call"),
-    "data base": (lambda x: x * sqlite3.connect(":memory:").total_changes, "sqlite3.connect"),
+    "data base": (lambda x: x * _changes(sqlite3.connect(":memory:")), "sqlite3.connect"),
     "captured data base": (lambda x: x * base.total_changes, "sqlite3.Connection"),
     "usage": (_used, "resource.getrusage"),
     "name of the machine": (lambda x: x * len(socket.gethostname()), "socket.gethostname"),
@@ -187,7 +195,7 @@ ASKS = {
         lambda x: sum(x * t for t in tqdm(_ticks(), disable=True)),
         "time.time",
     ),
-    "files under a bar": (lambda x: x * len(list(tqdm(Path("/").iterdir()))), "tqdm.std.*listdir"),
+    "files under a bar": (lambda x: x * len(list(tqdm(Path("/").iterdir()))), "(listdir|scandir)"),
     "time of a bar": (lambda x: x * tqdm([]).format_dict["elapsed"], "tqdm.std.*format_dict"),
     "captured entropy": (lambda x: x * SYSTEM.random(), "random.SystemRandom"),
     "entropy of the system": (lambda x: x * random.SystemRandom().random(), "random.SystemRandom"),

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tracker.jit.discovery.bytecode import named_globals
-from tracker.jit.guards.class_guard import HEAP_TYPE_FLAG
+from tracker.jit.guards.class_guard import is_c_class
 from tracker.jit.guards.constants import is_value_class
 from tracker.rebinding.user_code import is_user_namespace
 from tracker.user_frames import INSTALLED, is_internal, is_library_file
@@ -111,7 +111,7 @@ class LibraryObjects:
         """Whether a class of the standard library, NumPy or SciPy is written in Python: its
         instances may hold state that users change."""
         if (
-            not cls.__flags__ & HEAP_TYPE_FLAG
+            is_c_class(cls)
             or issubclass(cls, PLAIN_CLASSES)
             or is_value_class(cls)
             or _is_skipped(cls)
