@@ -52,6 +52,7 @@ def inside(work, x=2.0):
     return found[0]
 
 
+@pytest.mark.filterwarnings("ignore:numpy.core is deprecated:DeprecationWarning")  # for ufuncs
 @pytest.mark.parametrize("at", range(len(MODULES)))
 def test_every_name(at):
     def work(_):

@@ -69,9 +69,9 @@ ERRORS = {
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors_are_those_of_statistics(name):
     f = ERRORS[name]
-    with pytest.raises(statistics.StatisticsError) as plain:
-        f(X)
-    with pytest.raises(statistics.StatisticsError) as differentiated:
+    with pytest.raises((statistics.StatisticsError, RuntimeWarning)) as plain:
+        f(X)  # from Python 3.13 on, NumPy's numbers may be divided by zero there
+    with pytest.raises(plain.type) as differentiated:
         gradient(f, X)
     assert str(differentiated.value) == str(plain.value)
 
@@ -89,8 +89,13 @@ def test_errors_of_a_compiled_call(f, wrong):
     compiled = jit(f)
     for x in (X, X, X * 2.0):
         assert compiled(x) == pytest.approx(f(x), rel=1e-13)
-    with pytest.raises(statistics.StatisticsError):
-        compiled(wrong)
+    try:
+        expected = f(wrong)
+    except statistics.StatisticsError:
+        with pytest.raises(statistics.StatisticsError):
+            compiled(wrong)
+    else:
+        assert np.isnan(expected) and np.isnan(compiled(wrong))
 
 
 def test_plain_numbers_get_python_s_own():

@@ -119,8 +119,9 @@ def _guard_domain(y: Any, args: Any) -> None:
     if tracer is None or tracer.is_body_trace or speculate_bool(np.isfinite(y), True):
         return
     for x in tree.leaves(args):
-        if isinstance(x, Tracked) and not bool(np.isnan(x)):
-            bool(np.isinf(x))
+        if isinstance(x, Tracked):
+            for found in (np.isnan(x), np.isinf(x)):
+                bool(np.all(found == data_of(found)))
 
 
 def _special(name: str) -> _Function:
