@@ -5,7 +5,7 @@ import fresh_python
 
 PROGRAM = """
 import numpy as np, scipy.special as sc, scipy.stats, scipy.signal, scipy.ndimage, scipy.linalg
-from tracker import data, jit, param
+from tracker import data, jit, param, pullback
 from tracker.scipy import linalg, ndimage, signal, special, stats
 from tracker.testing import gradcheck
 
@@ -25,7 +25,9 @@ for program, modules in table:
     ours, theirs = modules or (None, None)
     f = lambda x: program(ours, x)
     want = program(theirs, x)
-    np.testing.assert_allclose(data(f(param(x))), want, rtol=1e-9)
+    np.testing.assert_allclose(pullback(f, x)[0], want, rtol=1e-9)
+    if modules:  # SciPy 1.18's own functions make plain arrays of what they are given
+        np.testing.assert_allclose(data(f(param(x))), want, rtol=1e-9)
     assert gradcheck(f, x, rtol=1e-5)
     if modules is None or stats in modules:
         np.testing.assert_allclose(jit(f)(x), want, rtol=1e-9)

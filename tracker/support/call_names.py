@@ -10,6 +10,7 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
+import itertools
 import sys
 import types
 from collections.abc import Sequence
@@ -46,7 +47,7 @@ def running_call(frame: FrameType, libraries: Sequence[FrameType] = ()) -> Call:
     first."""
     operation, operator, path = _running_operation(frame.f_code, frame.f_lasti)
     objects, text, target = _resolved(path, frame), "", None
-    if operation == "STORE_SUBSCR":
+    if operation in ("STORE_SUBSCR", "STORE_SLICE"):  # the latter from Python 3.12 on
         text, target = f"{'.'.join(path) or 'x'}[...] = t", objects[-1]
     elif operation == "BINARY_OP" and operator.endswith("="):
         text = f"{'.'.join(path) or 'x'} {operator} t"
@@ -70,10 +71,13 @@ def _running_operation(code: CodeType, offset: int) -> tuple[str, str, Sequence[
     at = sum(step.offset <= offset for step in steps) - 1
     whole = steps[at].positions
     path: list[str] = []
-    for step in steps[:at]:
-        if not _begins(step.positions, whole):
+    for step, following in itertools.pairwise(steps[: at + 1]):
+        stores_first = step.opname == "STORE_FAST_LOAD_FAST"  # whose position is the store's
+        if not _begins((following if stores_first else step).positions, whole):
             continue
-        if step.opname.startswith(("LOAD_ATTR", "LOAD_METHOD")):
+        if stores_first:
+            path = [step.argval[1]]
+        elif step.opname.startswith(("LOAD_ATTR", "LOAD_METHOD")):
             path = [*(path or ["(...)"]), step.argval]
         elif step.opname.startswith("LOAD_") and step.opname != "LOAD_CONST":
             path = [step.argval[0] if isinstance(step.argval, tuple) else step.argval]

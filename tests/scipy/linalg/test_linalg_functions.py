@@ -113,7 +113,7 @@ def test_plain_results_and_a_singular_circulant():
 
 @pytest.mark.parametrize("lower", [False, True])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_factors_lie_by_columns(lower, order):
+def test_factors_lie_in_memory_as_scipys(lower, order):
     def both(m, a):
         return m.cholesky(a, lower=lower), m.cho_factor(a, lower=lower)[0]
 

@@ -142,6 +142,11 @@ class _At:
         copied[self.index] = y
         return copied
 
+    def __getattr__(self, name: str) -> Any:
+        """`add`, `multiply`: the function of NumPy of the old elements and of others."""
+        operation = getattr(np, {"min": "minimum", "max": "maximum"}.get(name, name))
+        return lambda y, **_: self.set(operation(self.x[self.index], y))
+
 
 _CLASSES: dict[str, Any] = {"at": _At}
 

@@ -115,7 +115,7 @@ class CompiledFlow:
             values = ignore_derivatives(self.events.values(self.start, y0))
             counts = np.zeros(len(self.events.functions), int)
         stiff = None if self.control.most_stiff_steps is None else 0
-        return _State(self.start, y0, slope, size, False, 0, slopes, values, counts, stiff)
+        return _State(self.start, y0, slope, size, np.False_, 0, slopes, values, counts, stiff)
 
     def _is_stopped(self, state: _State) -> Any:
         assert self.events is not None

@@ -125,8 +125,10 @@ def det(a: Any) -> Any:
 
 @drop_in(scipy.linalg)
 def cholesky(a: Any, lower: bool = False) -> Any:
-    """The upper factor, from the upper triangle of `a`; with `lower`, the lower. In Fortran order,
-    as SciPy's."""
+    """The upper factor, from the upper triangle of `a`; with `lower`, the lower. In the order of
+    SciPy's."""
+    if version_of(scipy) >= (1, 18):
+        return np.linalg.cholesky(as_array(a), upper=not lower)
     return adjoint(np.linalg.cholesky(adjoint(as_array(a)), upper=lower))
 
 

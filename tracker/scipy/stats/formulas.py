@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.special as sc
+
+from tracker.scipy import special as sc
 
 LOG_2PI = math.log(2 * math.pi)
 Formula = Callable[..., Any]

@@ -27,7 +27,9 @@ def _prepare(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
     theirs = getattr(scipy.stats, name)
     signature, own = inspect.signature(theirs), inspect.signature(inspect.unwrap(theirs))
     is_decorated = signature != own  # else it treats axis=None itself
-    usual_axis = signature.parameters["axis"].default if "axis" in signature.parameters else 0
+    has_axis = is_decorated and "axis" in own.parameters
+    usual_axis = signature.parameters["axis"].default if has_axis else 0
+    first = next(iter(signature.parameters))
 
     @functools.wraps(run)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -40,15 +42,16 @@ def _prepare(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
             if given.pop(option, usual) != usual:
                 raise no_derivative_rule(f"scipy.stats.{name} with {option}=", "Leave it out")
         axis = given.get("axis", usual_axis)
-        if name == "f_oneway":
-            given["samples"] = tuple(_along_last(x, axis) for x in given["samples"])
-            given["axis"] = -1
-        elif name in ("energy_distance", "wasserstein_distance"):  # which use arrays' methods
+        if name in ("energy_distance", "wasserstein_distance"):  # which use arrays' methods
             given |= {key: buffer(as_array(x) * 1.0) for key, x in given.items() if x is not None}
-        elif axis is None and is_decorated:
-            given["axis"] = 0
-            given |= {key: np.ravel(as_array(x)) for key, x in given.items() if np.ndim(x) > 1}
         try:
+            if has_axis:
+                given |= {
+                    key: _along_last(x, axis)
+                    for key, x in given.items()
+                    if key == first or np.ndim(x) > 1
+                }
+                given["axis"] = -1
             return run(*bound.args, **bound.kwargs)
         except ValueError:
             scipy_raises_unless(False, theirs, *args, **kwargs)
@@ -58,6 +61,8 @@ def _prepare(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _along_last(x: Any, axis: Any) -> Any:
+    if type(x) is tuple:  # several samples
+        return tuple(_along_last(sample, axis) for sample in x)
     x = as_array(x)
     return np.ravel(x) if axis is None else np.moveaxis(x, axis, -1)
 
