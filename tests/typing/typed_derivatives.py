@@ -79,7 +79,7 @@ def of_structures(layer: Dense, x: Array, layers: list[Dense]) -> None:
 
 def of_params(x: Array) -> None:
     w = tracker.param(x)
-    grads = gradient(lambda: np.sum(w**2), tracker.Params([w]))
+    grads = gradient(lambda: w @ w, tracker.Params([w]))
     assert_type(grads, tracker.Grads)
     assert_type(tracker.istracked(w), bool)
 
@@ -142,6 +142,6 @@ def with_lambdas(w: Array) -> None:
     gradient(lambda a: np.sum(a**2) + np.prod(a[1:]), w)
     gradient(lambda a: np.sum(a**2) + np.prod(a[1:]), [1, 2, 3])
     gradient(lambda a, b: np.sum(a * b), w, w)
-    value_and_grad(lambda a: np.sum(a**2))(w)
+    value_and_grad(lambda a: a @ a)(w)
     jacobian(lambda a: a * 2.0, w)
     hessian(lambda a: np.sum(a**3), w)

@@ -200,7 +200,8 @@ def meanpool(x: Any, k: Size, *, stride: Size | None = None, padding: Padding = 
     >>> meanpool(np.array([[[1.0, 3.0, 2.0, 0.0]]]), 2)
     array([[[2., 1.]]])
     """
-    return np.mean(*_pooled("meanpool", as_array(x), k, stride, padding, 0))  # type: ignore[no-any-return]
+    mean: np.ndarray[Any, Any] = np.mean(*_pooled("meanpool", as_array(x), k, stride, padding, 0))
+    return mean
 
 
 def _pooled(

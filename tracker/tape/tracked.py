@@ -237,7 +237,7 @@ class Tracked(metaclass=_TransparentMeta):
     @property
     def dtype(self) -> np.dtype[Any]:
         aval = value_of(self).aval
-        dtype = getattr(aval, "dtype", None)
+        dtype: np.dtype[Any] | None = getattr(aval, "dtype", None)
         return np.asarray(aval).dtype if dtype is None else dtype
 
     @property

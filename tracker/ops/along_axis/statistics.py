@@ -26,7 +26,7 @@ def average(
     a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False
 ) -> Any:
     a = as_array(a)
-    keep = keepdims is not NO_VALUE and bool(keepdims)
+    keep: Any = keepdims is not NO_VALUE and bool(keepdims)
     if weights is None:
         mean = np.mean(a, axis=axis, keepdims=keep)
         count = np.size(a) / max(np.size(mean), 1)

@@ -207,7 +207,7 @@ def _sech_squared(y: Any, x: Any) -> Any:
         return slope if abs(slope) >= limit else _sech_squared_far(x)
     np.subtract(1, slope, slope)
     limit, is_real = _cancellation_limit(slope.dtype), slope.dtype.kind == "f"
-    if not slope.size or (is_real and slope.item(slope.argmin()) >= limit):
+    if not slope.size or (is_real and slope.item(np.argmin(slope)) >= limit):
         return slope
     flags, modes = ["external_loop", "buffered"], [["readwrite"], ["readonly"]]
     with np.nditer([slope, x], flags, modes, buffersize=_BLOCK) as blocks:  # type: ignore[arg-type]

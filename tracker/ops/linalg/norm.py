@@ -26,7 +26,7 @@ def _floating(x: Any) -> Any:
 
 
 @implements(np.linalg.norm)
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:
     """Vector norms of any order, and matrix norms (1, 2, inf, "fro", "nuc" and their negatives)."""
     x = _floating(x)
     ndim = np.ndim(x)

@@ -174,7 +174,7 @@ def _install_reduction(
     METHODS[op.name] = entry
 
 
-def _flag(keepdims: Any) -> bool:
+def _flag(keepdims: Any) -> Any:
     return False if keepdims is NO_VALUE else bool(keepdims)
 
 
@@ -328,7 +328,7 @@ def _products_of_others_over(x: Any, axis: tuple[int, ...]) -> Any:
     return np.transpose(back, tuple(int(i) for i in np.argsort(order)))
 
 
-def _prod_jvp(t: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+def _prod_jvp(t: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
     others = _products_of_others_over(_in_result_dtype(x, y), axis)
     return np.sum(t * others, axis=axis, keepdims=keepdims)
 
@@ -359,7 +359,7 @@ def _extreme_vjp(g: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: boo
     return np.where(hit, np.reshape(g, np.shape(count)) / count, elsewhere)
 
 
-def _extreme_jvp(t: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+def _extreme_jvp(t: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
     hit, count = _extreme_hits(y, x, axis)
     if not keepdims:
         count = np.reshape(count, np.shape(y))

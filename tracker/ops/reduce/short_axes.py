@@ -19,7 +19,7 @@ _FEW = 32  # elements per reduction
 _MANY = 4096  # elements of the array; below, the overhead does not matter
 
 
-def reduce_short_axes(ufunc: np.ufunc, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+def reduce_short_axes(ufunc: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     """`ufunc.reduce` of an array."""
     if type(x) is not np.ndarray or x.size < _MANY or not axis:
         return ufunc.reduce(x, axis, keepdims=keepdims)
@@ -34,7 +34,7 @@ def reduce_short_axes(ufunc: np.ufunc, x: Any, axis: tuple[int, ...], keepdims: 
             at[i] = slice(k, k + 1)
         part = x[tuple(at)]
         if total is None:
-            total = part.astype(ufunc.reduce(part[:0], 0).dtype) if ufunc is np.add else part.copy()
+            total = part.astype(np.sum(part[:0]).dtype) if ufunc is np.add else part.copy()
         else:
             ufunc(total, part, out=total)
     return total if keepdims else total.reshape([n for i, n in enumerate(shape) if i not in axis])

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.interpolate
 import scipy.spatial
+from scipy.special import _ufuncs
 
-from tracker.scipy import special
 from tracker.scipy._bridge.callback import call_scipy
 from tracker.scipy._bridge.classes import DropIn, with_state
 from tracker.scipy._bridge.dropin import drop_in
@@ -121,7 +121,7 @@ def griddata(
 # the polynomial that is added.
 KERNELS: dict[str, tuple[Any, int]] = {
     "linear": (lambda s: -_safe_sqrt(s), 0),
-    "thin_plate_spline": (lambda s: 0.5 * special.xlogy(s, s), 1),
+    "thin_plate_spline": (lambda s: 0.5 * _ufuncs.xlogy(s, s), 1),
     "cubic": (lambda s: s * _safe_sqrt(s), 1),
     "quintic": (lambda s: -(s**2) * _safe_sqrt(s), 2),
     "multiquadric": (lambda s: -np.sqrt(s + 1), 0),

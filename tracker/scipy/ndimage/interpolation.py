@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 import scipy.ndimage
+from scipy.special import _ufuncs
 
 from tracker.ir.lowering import Host
 from tracker.ir.types import Type
 from tracker.ops.declare.declare import declare
 from tracker.ops.declare.rule_helpers import project
-from tracker.scipy import special
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
 from tracker.scipy.ndimage.filters import as_output, per_axis
@@ -367,7 +367,7 @@ def rotate(
         raise no_derivative_rule("scipy.ndimage.rotate in a plane of one axis", "Give two axes")
     planes = np.moveaxis(x, (first, second), (-2, -1))
     sizes = np.array(np.shape(planes)[-2:])
-    c, s = special.cosdg(angle), special.sindg(angle)
+    c, s = _ufuncs.cosdg(angle), _ufuncs.sindg(angle)
     shape = sizes
     if reshape:
         turn = np.stack([np.stack([c, s]), np.stack([-s, c])])

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import scipy.stats
+from scipy.special import _ufuncs
 
 from tracker.autodiff.stop_gradient import ignore_derivatives
-from tracker.scipy import special
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
 
@@ -121,11 +121,11 @@ def pearsonr(
     if n == 2:
         return _Significance(np.round(r), np.ones_like(r)[()])
     half = n / 2 - 1
-    upper = special.betaincc(half, half, (np.abs(r) + 1) / 2)
+    upper = _ufuncs.betaincc(half, half, (np.abs(r) + 1) / 2)
     p = {
         "two-sided": lambda: 2 * upper,
-        "greater": lambda: special.betaincc(half, half, (r + 1) / 2),
-        "less": lambda: special.betainc(half, half, (r + 1) / 2),
+        "greater": lambda: _ufuncs.betaincc(half, half, (r + 1) / 2),
+        "less": lambda: _ufuncs.betainc(half, half, (r + 1) / 2),
     }
     if alternative not in p:
         raise ValueError('`alternative` must be in {"less", "greater", "two-sided"}')
@@ -137,7 +137,7 @@ def boxcox(x: Any, lmbda: Any = None, alpha: Any = None, **options: Any) -> Any:
     """For a given power; the optimal power is not differentiated."""
     if lmbda is None or alpha is not None or options:
         raise no_derivative_rule("scipy.stats.boxcox that looks for its power", "Give lmbda=")
-    return special.boxcox(as_array(x), lmbda)
+    return _ufuncs.boxcox(as_array(x), lmbda)
 
 
 @drop_in(scipy.stats)
@@ -150,6 +150,6 @@ def boxcox_llf(lmb: Any, data: Any, *, axis: Any = 0, **options: Any) -> Any:
     if n:
         low, high = (f(ignore_derivatives(x), axis=axis, keepdims=True) for f in (np.min, np.max))
         unit = np.where(ignore_derivatives(lmb) > 0, high, low)
-    spread = np.log(np.var(special.boxcox(x / unit, lmb), axis=axis))
+    spread = np.log(np.var(_ufuncs.boxcox(x / unit, lmb), axis=axis))
     scale = 2 * lmb * (np.squeeze(np.log(unit), axis) if n else 0.0)
     return (lmb - 1) * np.sum(np.log(x), axis=axis) - n / 2 * (spread + scale)

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-
-from tracker.scipy import special as sc
+from scipy.special import _ufuncs as sc  # also where SCIPY_ARRAY_API=1 wraps ufuncs
 
 LOG_2PI = math.log(2 * math.pi)
 Formula = Callable[..., Any]

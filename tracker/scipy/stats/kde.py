@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import scipy.stats
+from scipy.special import _ufuncs
 
 from tracker.autodiff.leaves import plain_data
-from tracker.scipy import special
 from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.classes import DropIn
 from tracker.scipy._bridge.fallback import as_array, made_by_scipy
@@ -99,7 +99,7 @@ class gaussian_kde(DropIn):
         if self.d != 1:
             raise ValueError("integrate_box_1d() only handles 1D pdfs")
         width = np.sqrt(self.covariance[0, 0])
-        ends = [special.ndtr((end - self.dataset[0]) / width) for end in (low, high)]
+        ends = [_ufuncs.ndtr((end - self.dataset[0]) / width) for end in (low, high)]
         return np.sum(self.weights * (ends[1] - ends[0]))
 
     def _as_scipy(self) -> Any:

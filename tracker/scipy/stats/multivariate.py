@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import scipy
 import scipy.stats
+from scipy.special import _ufuncs as sc  # also where SCIPY_ARRAY_API=1 wraps ufuncs
 from scipy.stats import _multivariate
 from scipy.stats._multivariate import multi_rv_generic
 
 from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.stop_gradient import ignore_derivatives
-from tracker.scipy import special as sc
 from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.fallback import (
     as_array,
