@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.signal
-from scipy_cases import against_scipy
+from scipy_cases import against_scipy, since
 from tables import refused
 
 from tracker import param
@@ -52,6 +52,15 @@ CASES = {
     "sosfilt": sections,
     "convolve2d, exchanged": lambda m, a=IMAGE, b=KERNEL: m.convolve2d(b, a, "valid"),
     "correlate2d, complex": lambda m, a=IMAGE, b=KERNEL: m.correlate2d(a, b * (1 + 2j)),
+    **since(
+        (1, 18),
+        {
+            "whittaker_henderson": lambda m, x=X: m.whittaker_henderson(x, lamb=3.0).x,
+            "whittaker_henderson, weights": lambda m, x=X, w=X**2: (
+                m.whittaker_henderson(x, lamb=0.5, order=1, weights=w).x
+            ),
+        },
+    ),
 }
 for _n in (20, 21, 40, 60, 61):
     CASES[f"resample to {_n}"] = lambda m, x=ROWS, *, n=_n: (

@@ -11,6 +11,8 @@ import scipy.signal
 
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array
+from tracker.scipy._bridge.scipy_source import Rebinding
+from tracker.scipy.linalg.banded import cho_solve_banded, cholesky_banded
 
 
 @drop_in(scipy.signal)
@@ -78,3 +80,14 @@ def savgol_filter(
         parts = [first @ np.transpose(ends[:half]), middle, last @ np.transpose(ends[-half:])]
         inside = np.concatenate(parts, axis=-1)
     return np.moveaxis(inside, -1, axis)
+
+
+def _solve_banded(ab: Any, b: Any, calc_logdet: bool = False) -> tuple[Any, Any, int]:
+    """The solution for a positive definite band, the logarithm of its determinant, and no error."""
+    factor = cholesky_banded(ab, lower=True)
+    logdet = 2 * np.sum(np.log(factor[0])) if calc_logdet else 0.0
+    return cho_solve_banded((factor, True), b), logdet, 0
+
+
+if hasattr(scipy.signal, "whittaker_henderson"):  # from SciPy 1.18 on
+    Rebinding({"_solveh_banded": _solve_banded}).drop_in(scipy.signal, "whittaker_henderson")

@@ -160,8 +160,12 @@ def _moves_entries(name: str, **fixed: Any) -> Callable[..., Any]:
 
 for _name in ("diags", "diags_array"):
     CONSTRUCTORS[_name] = _moves_entries(_name, dtype=np.int64)
-for _name in ("spdiags", "hstack", "vstack", "bmat", "block_array", "block_diag", "tril", "triu"):
-    CONSTRUCTORS[_name] = _moves_entries(_name)
+for _name in (
+    *("spdiags", "hstack", "vstack", "bmat", "block_array", "block_diag", "tril", "triu"),
+    *("swapaxes", "permute_dims", "matrix_transpose"),  # the last from SciPy 1.18 on
+):
+    if hasattr(scipy.sparse, _name):
+        CONSTRUCTORS[_name] = _moves_entries(_name)
 
 
 def kron(A: Any, B: Any, format: str | None = None) -> Any:
