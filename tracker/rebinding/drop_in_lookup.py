@@ -19,7 +19,8 @@ from numpy.polynomial._polybase import ABCPolyBase
 
 from tracker.support.weakrefs import removing_ref
 from tracker.tape.observers import ObserversSuspended
-from tracker.tape.record import data_of, value_of
+from tracker.tape.conversions import plain_key
+from tracker.tape.record import value_of
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import is_constant
 
@@ -160,7 +161,8 @@ class CachedFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         function: Any = self._function()
-        keys, named = [_key(x) for x in args], {name: _key(x) for name, x in kwargs.items()}
+        keys = [plain_key(x) for x in args]
+        named = {name: plain_key(x) for name, x in kwargs.items()}
         with ObserversSuspended():
             return function(*keys, **named)
 
@@ -169,13 +171,6 @@ class CachedFunction:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._function(), name)
-
-
-def _key(x: Any) -> Any:
-    if type(x) is Tracked:
-        hash(x)  # an error, or a guard
-        return data_of(x)
-    return x
 
 
 def _package_of(x: Any) -> str:

@@ -62,6 +62,16 @@ def _hash(tracked: Any) -> int:
     return hash(value.data)
 
 
+def plain_key(x: Any) -> Any:
+    """What looks up a tracked number in plain code: an error, or the guarded number; anything else
+    unchanged."""
+    x = resolve_placeholder(x)
+    if type(x) is not Tracked:
+        return x
+    hash(x)
+    return data_of(x)
+
+
 @install("__bool__")
 def _bool(tracked: Any) -> bool:
     if observers:
