@@ -270,7 +270,7 @@ def test_integers_that_are_arguments_look_up(name):
 def test_captured_integers_look_up(name):
     number = 1
     fast = jit(lambda x: LOOKED_UP[name](x, number))
-    for number in (1, 2, 3, 1):  # noqa: B007 (the function reads it)
+    for number in (1, 2, 3, 1):
         np.testing.assert_allclose(fast(2.0), LOOKED_UP[name](2.0, number))
 
 

@@ -28,7 +28,7 @@ from tracker.errors import ConversionError, MissingAttributeError, UnsupportedEr
 from tracker.ir.op import METHODS, NUMPY, UFUNCS
 from tracker.support.numpy_version import version_of
 from tracker.tape.labels import FRAME_METHODS, LABELS
-from tracker.tape.observers import is_deriving, observers
+from tracker.tape.observers import observers
 from tracker.tape.record import (
     apply_binary,
     apply_unary,
@@ -46,7 +46,6 @@ from tracker.tape.tracing.placeholders import (
     resolve_within,
 )
 from tracker.tape.tracing.tracer import (
-    current_tracer,
     dismiss_error,
     note_extents,
     note_extents_read,
@@ -55,10 +54,6 @@ from tracker.tape.tracing.tracer import (
 from tracker.tape.tracing.value_guards import guard_value
 from tracker.tape.value import Value, leaf
 
-_PICKLED_TEXTS = (
-    "pickling a tracked value, as for another process, gives one that does not follow it",
-    "Copy it with copy.deepcopy, or pickle tracker.data(t)",
-)
 _CASTS_PYTHON_COMPLEX = version_of(np) < (2, 5)  # as it casts arrays
 
 
@@ -392,22 +387,7 @@ class Tracked(metaclass=_TransparentMeta):
         value = value_of(self)
         if not isinstance(value.params, ParamState):
             return copy.copy(self)
-        return _restore(copy.deepcopy(value.data), copy.deepcopy(value.params.grad))
-
-    def __reduce__(self) -> Any:
-        from tracker.tape.live_leaves import depends_on_live_leaf  # which knows of this class
-
-        if resolve_placeholder(self) is not self:
-            return np.array, (resolve_placeholder(self),)
-        value, text = value_of(self), lambda: message(*_PICKLED_TEXTS)
-        if current_tracer() is not None:  # unpickled, it would be a constant of the trace
-            plain = call_on_plain(_identity, (self,), {}, text)
-            if plain is NO_ESCAPE:
-                raise UnsupportedError(text())
-            return _identity, (plain,)
-        if depends_on_live_leaf(value, params=is_deriving() and value.op is not None):
-            raise ConversionError(text())
-        return _restore, (value.data, self.grad)
+        return restore_leaf(copy.deepcopy(value.data), copy.deepcopy(value.params.grad))
 
 
 def _text_data(tracked: Any) -> Any:
@@ -444,11 +424,7 @@ def new_param(data: Any) -> Any:
     return tracked
 
 
-def _identity(x: Any) -> Any:
-    return x
-
-
-def _restore(data: Any, grad: Any) -> Any:
+def restore_leaf(data: Any, grad: Any) -> Any:
     made = new_param(data)
     made._value.params.grad = grad
     return made
