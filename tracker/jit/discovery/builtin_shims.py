@@ -10,7 +10,7 @@ a `for` statement iterates may be an iterator that follows its iterations
 
 Invariants: for anything but a tracked array, in any thread, a shim does what the builtin does.
 Within a derivative it also does so for tracked arrays, which the function sees when it is not
-compiled, too.
+compiled, too; but for `type` (`rebinding/type_shim.py`), which has its shim there as well.
 """
 
 from __future__ import annotations
@@ -22,30 +22,13 @@ from typing import Any, TypeAlias
 
 from tracker import tree
 from tracker.errors import UnsupportedError
+from tracker.rebinding.namespaces import is_exchanged
+from tracker.rebinding.type_shim import type_shim
 from tracker.tape.observers import is_deriving
 from tracker.tape.record import value_of
 from tracker.tape.tracing.placeholders import resolve_placeholder
 from tracker.tape.tracing.tracer import current_tracer, start_loop
 from tracker.tape.tracked import Tracked
-
-
-class _TypeShim(type):
-    """The class of `_type_shim`, which compares and tests like Python's `type`."""
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if cls is not _type_shim:
-            return super().__call__(*args, **kwargs)
-        made = builtins.type(*map(_plain_value, args[:1]), *args[1:], **kwargs)
-        return _type_shim if made in (builtins.type, _TypeShim) else made
-
-    def __instancecheck__(cls, x: Any) -> bool:
-        return builtins.isinstance(x, builtins.type if cls is _type_shim else cls)
-
-    def __subclasscheck__(cls, x: type) -> bool:
-        return issubclass(x, builtins.type) if cls is _type_shim else super().__subclasscheck__(x)
-
-
-_type_shim = _TypeShim("type", (type,), {})
 
 
 def _isinstance(x: Any, classes: Any, /) -> bool:
@@ -64,7 +47,7 @@ def _getattr(x: Any, name: str, /, *default: Any) -> Any:
 def _id(x: Any, /) -> int:
     if current_tracer() is not None and (type(x) is Tracked or tree.children_of(x) is not None):
         raise UnsupportedError(
-            f"id() of a {builtins.type(_plain_value(x)).__name__} differs at each call",
+            f"id() of a {type(_plain_value(x)).__name__} differs at each call",
             "Compare objects with `is`",
         )
     return builtins.id(x)
@@ -112,7 +95,7 @@ ShimmedGlobals: TypeAlias = tuple[dict[str, Any], frozenset[str]]  # globals, na
 
 _ITERABLES: tuple[Any, ...] = (range, zip, enumerate, reversed)
 BUILTIN_SHIMS: Mapping[str, Any] = {
-    "type": _type_shim,
+    "type": type_shim,
     "isinstance": _isinstance,
     "hasattr": _hasattr,
     "getattr": _getattr,
@@ -148,5 +131,6 @@ class BuiltinShims:
 
     def __exit__(self, *_: object) -> None:
         for space, name in self.installed:
-            if space.get(name) is BUILTIN_SHIMS[name]:
+            is_needed = name == "type" and is_exchanged(space)  # by a derivative in a thread
+            if space.get(name) is BUILTIN_SHIMS[name] and not is_needed:
                 del space[name]

@@ -94,6 +94,7 @@ from tracker.jit.guards.source import (
     is_data_descriptor,
     source_children,
 )
+from tracker.rebinding.type_shim import type_shim
 from tracker.support.instances import (
     cell_contents,
     class_attribute,
@@ -496,7 +497,7 @@ class _Walker:
         self._add_looked_up(vars(builtins), missing)
         for name in missing & vars(builtins).keys():
             self.purity.add(vars(builtins)[name], name)
-        found = names.globals & f.__globals__.keys()
+        found = {n for n in names.globals if f.__globals__.get(n, type_shim) is not type_shim}
         if names.reads_any_global:
             found |= {name for name, x in f.__globals__.items() if is_data_global(name, x)}
         return found
