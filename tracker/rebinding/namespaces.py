@@ -9,12 +9,13 @@ from functools import partial
 from typing import Any
 
 from tracker.rebinding.bindings import Binding, Exchanged, ItemBindings
+from tracker.rebinding.class_shims import CLASS_SHIMS, is_class_shim
 from tracker.rebinding.drop_in_lookup import ORIGINALS, PLAIN_CLASSES, drop_in_for, leads_further
 from tracker.rebinding.reachable_objects import reachable
-from tracker.rebinding.type_shim import type_shim
 from tracker.rebinding.user_code import NAMESPACES, Packages
 
 _MAX_NAMES = 32  # exchanged whether they are used or not: `from numpy import *` gives hundreds
+_ABSENT = None  # what `dict.get` gives for one of Python's own names
 _IMPORT_NAME = opcode.opmap["IMPORT_NAME"]
 
 
@@ -26,7 +27,7 @@ class Namespace(ItemBindings):
     candidates  those that hold an object with a drop-in
     watched     names that lead to `bindings`, and their objects
     code        what the names lead to: see `reachable`
-    used_names  by the code that is known; of Python's own, `type` has a shim
+    used_names  by the code that is known; some of Python's own have a shim
     imports     whether that code imports something when it runs
     """
 
@@ -77,10 +78,11 @@ class Namespace(ItemBindings):
     def restore(self) -> None:
         get = self.get
         for name, original, drop_in in self.exchanged:
-            if get(name) is drop_in and drop_in is not type_shim:
+            if get(name) is drop_in and original is not _ABSENT:
                 self.holder[name] = original
-        if get("type") is type_shim:
-            del self.holder["type"]
+        for name, shim in CLASS_SHIMS.items():
+            if get(name) is shim:
+                del self.holder[name]
         if self._length() != self.count:  # `global np` in front of an import
             for name, x in [*self.holder.items()]:
                 if name not in self.names and id(x) in ORIGINALS:
@@ -89,7 +91,7 @@ class Namespace(ItemBindings):
     def look(self, packages: Packages) -> None:
         """Look at all names."""
         held = {each[0]: each for each in self.candidates} if self.holders else {}
-        items = [(name, x) for name, x in [*self.holder.items()] if x is not type_shim]
+        items = [each for each in [*self.holder.items()] if not is_class_shim(*each)]
         self.candidates, self.watched, self.code, self.bindings = [], [], [], []
         for name, x in items:
             if type(x) in PLAIN_CLASSES or name == "__builtins__":
@@ -126,12 +128,11 @@ class Namespace(ItemBindings):
         found = self.candidates
         if len(found) > _MAX_NAMES:
             found = [each for each in found if each[0] in self.used_names]
-        if "type" in self.used_names - self.names:
-            found = [*found, ("type", None, type_shim)]
-        self.exchanged = found
+        shimmed = CLASS_SHIMS.keys() & self.used_names - self.names
+        self.exchanged = [*found, *((name, _ABSENT, CLASS_SHIMS[name]) for name in shimmed)]
 
     def _length(self) -> int:
-        return len(self.holder) - (self.get("type") is type_shim)
+        return len(self.holder) - sum(self.get(name) is x for name, x in CLASS_SHIMS.items())
 
 
 def is_exchanged(space: dict[str, Any]) -> bool:
