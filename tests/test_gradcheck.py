@@ -65,7 +65,7 @@ def test_gradcheck_calls_a_smooth_function_four_times_for_an_entry():
     plain = []
 
     def f(x):
-        if type(x) is np.ndarray:
+        if not tracker.istracked(x):
             plain.append(x)
         return np.sum(np.sin(x) * x[0])
 

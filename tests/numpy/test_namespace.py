@@ -207,6 +207,24 @@ def test_scalar_types_compare_with_dtypes():
     assert gradient(f, 1.0) == (1.0,)
 
 
+UNITS = {
+    "timedelta64": lambda x, n: np.timedelta64(n, "D") / np.timedelta64(1, "h") * x,
+    "two counts": lambda x, n: np.timedelta64(n, "h") / np.timedelta64(n + 1, "m") * x,
+    "datetime64": lambda x, n: np.datetime64(n, "D").astype("M8[h]").astype(int) * x,
+    "days": lambda x, n: (np.datetime64("2020-01-01") + np.timedelta64(n, "D")).astype(int) * x,
+}
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_times_of_an_integer_keep_their_unit(name):
+    f = UNITS[name]
+    compiled = jit(f)
+    for n in (1, 2, 1):
+        assert compiled(2.0, n) == f(2.0, n)
+        assert gradient(f, 2.0, n)[0] == f(1.0, n)
+    assert compiled.cache_info().eager == 0
+
+
 def test_joining_tracked_values():
     def f(x):
         a = np.array([[x[0], 1], [x[1] ** 2, x]][0] + [2.0])

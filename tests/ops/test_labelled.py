@@ -222,6 +222,58 @@ def test_plain_operands_are_left_to_pandas_and_xarray():
     pd.testing.assert_series_equal(changed, S + 1)
 
 
+COUNTED, RANKED = S.reset_index(drop=True), S.set_axis([2, 1, 3, 5])
+PAIRS = DF.set_axis(pd.MultiIndex.from_product([[0, 1, 2, 3], ["n"]]))
+SORTS, BINS = pd.CategoricalIndex([1, 2]), pd.IntervalIndex.from_breaks([0, 1, 2, 3])
+
+
+def with_item(labelled, key):
+    labelled = labelled.copy()
+    labelled[key] = 7.0
+    return labelled.sum()
+
+
+def with_place(labelled, key):
+    labelled = labelled.copy()
+    labelled.iloc[key] = 7.0
+    return labelled.sum()
+
+
+LOOKED_UP = {
+    "item": lambda x, n: x * COUNTED[n] + x * RANKED[n],
+    "label": lambda x, n: x * COUNTED.loc[n] * RANKED.loc[n],
+    "labels": lambda x, n: x * COUNTED.loc[[n, 0]].sum(),
+    "place": lambda x, n: x * S.iloc[n] + x * DF.iloc[n, 0] + x * DF.iloc[0, n % 2],
+    "scalar": lambda x, n: x * COUNTED.at[n] + x * S.iat[n],
+    "a label that may be missing": lambda x, n: x * COUNTED.get(n + 1, 0.5),
+    "in": lambda x, n: x * (n in BINS) + 2 * (n in SORTS) + 3 * (n + 2 in COUNTED),
+    "in the index": lambda x, n: x if n + 2 in COUNTED.index else -x,
+    "location": lambda x, n: x * COUNTED.index.get_loc(n) + BINS.get_loc(n),
+    "two labels": lambda x, n: x * PAIRS.loc[(n, "n"), "a"] + ((n, "n") in PAIRS.index),
+    "computed": lambda x, n: x * COUNTED[n - 1] + RANKED[1 + n % 2],
+    "stored": lambda x, n: x * with_item(COUNTED, n) + with_place(S, n),
+}
+
+
+@pytest.mark.parametrize("name", LOOKED_UP)
+def test_integers_that_are_arguments_look_up(name):
+    f = LOOKED_UP[name]
+    made = [jit(f), lambda x, n: value_and_grad(f)(x, n)[0], value_and_grad(jit(f))]
+    for n in (1, 2, 3, 1):
+        both = [made[0](2.0, n), made[1](2.0, n), made[2](2.0, n)[0], gradient(f, 2.0, n)]
+        np.testing.assert_allclose(both[:3], f(2.0, n))
+        np.testing.assert_allclose(both[3][0], f(3.0, n) - f(2.0, n))
+    assert made[0].cache_info().eager == 0
+
+
+@pytest.mark.parametrize("name", LOOKED_UP)
+def test_captured_integers_look_up(name):
+    number = 1
+    fast = jit(lambda x: LOOKED_UP[name](x, number))
+    for number in (1, 2, 3, 1):
+        np.testing.assert_allclose(fast(2.0), LOOKED_UP[name](2.0, number))
+
+
 def neighbours(e):
     return e[1:] * e[:-1]
 

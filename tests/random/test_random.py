@@ -345,6 +345,24 @@ def test_a_generator_is_seeded_at_each_call(f):
     assert fast.cache_info().eager == slope.cache_info().eager == 0
 
 
+SEEDS = {
+    "a list": lambda x, n: x * np.random.default_rng([n, 2]).normal(),
+    "a tuple": lambda x, n: x * np.random.default_rng((7, n)).normal(),
+    "an array": lambda x, n: x * np.random.default_rng(np.array([n, 2])).normal(),
+    "a state": lambda x, n: x * np.random.RandomState([n, 2]).normal(),
+}
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_a_seed_may_have_traced_parts(name):
+    fast = jit(SEEDS[name])
+    for n in (1, 2, 1):
+        assert fast(2.0, n) == SEEDS[name](2.0, n)
+    with pytest.raises(TypeError):
+        fast(2.0, 1.5)
+    assert fast.cache_info().eager == 0
+
+
 def test_a_seed_chosen_by_the_system_is_not_traced():
     def f(x):
         numpy.random.seed()

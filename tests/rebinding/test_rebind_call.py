@@ -384,15 +384,13 @@ def test_libraries_and_pickles_see_numpy(user):
 
 
 def test_a_generator_that_outlives_the_derivative(user):
-    exec(
-        "def parts(n):\n for _ in range(n):\n  yield type(np.zeros(1)), type(zeros(1))", vars(user)
-    )
+    exec("def parts(n):\n for _ in range(n):\n  yield np.zeros(1), zeros(1)", vars(user))
     kept = []
 
     def f(x):
         kept.append(user.parts(2))
-        assert next(kept[0]) == (tracker.Tracked, tracker.Tracked)
+        assert all(map(tracker.istracked, next(kept[0])))
         return user.f(x)
 
     assert tracker.gradient(f, 2.0) == (5.0,)
-    assert next(kept[0]) == (numpy.ndarray, numpy.ndarray)
+    assert not any(map(tracker.istracked, next(kept[0])))

@@ -50,6 +50,21 @@ SPELLINGS = {
             y[1, 1] = norm([x[0], 0.0]) * x[0] / la.norm([x[0] / x[0]]) + 3 * x[1] - 1.0
             return numpy.trace(y)
     """,
+    "ufuncs of a class": """
+        import numpy as np
+        class Length:
+            def __init__(self, metres):
+                self.metres = metres
+            def __array_ufunc__(self, ufunc, method, *inputs, **options):
+                plain = [getattr(x, "metres", x) for x in inputs]
+                if ufunc is np.multiply or ufunc in (np.add,) or ufunc == np.sqrt:
+                    assert {np.multiply: 1}.get(ufunc, 0) == (ufunc.__name__ == "multiply")
+                    return Length(getattr(ufunc, method)(*plain, **options))
+                return NotImplemented
+        def f(x):
+            side = np.sqrt(np.multiply(Length(x[0]), Length(x[0])))
+            return np.add(np.multiply(side, side), Length(3 * x[1])).metres
+    """,
     "vectorize": """
         import math
         import numpy as np

@@ -6,6 +6,7 @@ import math
 import operator
 import pickle
 from collections.abc import Collection, Container, Hashable, Iterable, Sized
+from concurrent.futures import ThreadPoolExecutor
 from numbers import Number
 
 import numpy as np
@@ -336,6 +337,29 @@ def test_copies_and_pickles():
         back(np.sum(twin), once=False)
     assert p.grad.tolist() == [6, 8, 10]
     assert (_pickled(y).data.tolist(), isleaf(_pickled(y))) == ([2, 4, 6], True)
+
+
+def _pickled_by_another_thread(x):  # as multiprocessing does
+    with ThreadPoolExecutor(1) as pool:
+        return pickle.loads(pool.submit(pickle.dumps, x).result())
+
+
+@pytest.mark.filterwarnings("ignore:.*runs in plain Python:RuntimeWarning")
+@pytest.mark.parametrize("clone", [_pickled, _pickled_by_another_thread])
+def test_what_a_derivative_needs_is_not_pickled(clone):
+    """The copy would not follow the argument: its gradient would be zero in silence."""
+    p = param(V)
+    for f in (lambda x: clone(x)[0], lambda x: clone([x * 2])[0][0], lambda x: clone(x[0] * p)[0]):
+        for made in (f, jit(f)):
+            with pytest.raises(tracker.ConversionError, match=r"pickling .*another process, gives"):
+                tracker.gradient(made, V)
+    with pytest.raises(tracker.ConversionError, match=r"Copy it with copy\.deepcopy, or pickle"):
+        tracker.gradient(lambda: np.sum(_pickled(p * 2)), tracker.Params([p]))
+    constants = tracker.gradient(lambda x: x @ clone(np.zeros_like(x)) + x @ clone(p).data, V)
+    assert constants[0].tolist() == V.tolist()
+    kept = []
+    tracker.gradient(lambda x: np.sum(x * (kept.append(x * 2) or 1.0)), V)
+    assert _pickled(kept)[0].data.tolist() == [2, 4, 6]  # its derivative has run
 
 
 def test_attributes_that_do_not_exist():

@@ -52,7 +52,9 @@ _OWN_WAY = ("fft", "lib", "linalg", "ndarray", "polynomial", "random")
 _SCALARS = {
     name: value
     for name, value in vars(_numpy).items()
-    if isinstance(value, type) and issubclass(value, _numpy.number) and name in _numpy.__all__
+    if isinstance(value, type)
+    and issubclass(value, (_numpy.number, _numpy.datetime64))
+    and name in _numpy.__all__
 }
 
 

@@ -23,6 +23,7 @@ from tracker.numpy._trackable import trackable
 from tracker.ops.elementwise import select
 from tracker.ops.shape.create import buffer, join_tracked_list
 from tracker.support.pickling import named
+from tracker.tape.conversions import plain_integers
 from tracker.tape.observers import has_active_transform
 from tracker.tape.record import data_of, holds_tracked
 from tracker.tape.tracked import Tracked
@@ -164,7 +165,9 @@ class _ScalarMeta(type):
     _scalar: type
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if args and holds_tracked(args[0]):
+        if issubclass(cls._scalar, (np.datetime64, np.timedelta64)):  # count units
+            args = tuple(map(plain_integers, args))
+        elif args and holds_tracked(args[0]):
             made: Any = np.astype(array(args[0]), cls._scalar)
             return made if np.ndim(made) else made[()]
         return cls._scalar(*args, **kwargs)

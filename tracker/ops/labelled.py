@@ -18,8 +18,9 @@ from tracker.errors import ConversionError
 from tracker.ir.op import METHODS
 from tracker.ops.shape.create import copy_, identity
 from tracker.support.library_hooks import when_imported, wrap_method
+from tracker.tape.conversions import plain_key
 from tracker.tape.labels import FRAME_METHODS, is_frame
-from tracker.tape.record import apply, aval_of, value_of
+from tracker.tape.record import apply, aval_of, holds_tracked, value_of
 from tracker.tape.tracing.placeholders import resolve_placeholder
 from tracker.tape.tracked import Tracked, check_is_array
 from tracker.user_frames import user_line
@@ -56,10 +57,38 @@ def _dot(frame: Any, other: Any) -> Any:
     return other.__rmatmul__(frame)
 
 
+def _plain_keys(theirs: Any) -> Any:
+    """Makes a method look up plain numbers. pandas asks in C whether a key is an integer, and takes
+    a tracked one for a label that it does not have: `n in series` is False without an error."""
+
+    def method(self: Any, key: Any, *others: Any) -> Any:
+        return theirs(self, _plain_key(key), *others)
+
+    return method
+
+
+def _plain_key(key: Any) -> Any:
+    """A key with plain numbers in place of tracked ones, which are guarded."""
+    if type(key) is Tracked and not key.ndim:
+        return plain_key(key)
+    if type(key) in (tuple, list) and holds_tracked(key):
+        return type(key)(map(_plain_key, key))
+    return key
+
+
 def _install_pandas(pandas: Any) -> None:
+    series = pandas.Series(dtype=float)
     for cls in (pandas.DataFrame, pandas.Series):
         wrap_method(cls, "dot", _if_tracked(_dot))
         wrap_method(cls, "_inplace_method", _if_tracked(_refuse_in_place))
+    indexers = (series, series.loc, series.iloc, series.at, series.iat)
+    for cls in (pandas.DataFrame, *map(type, indexers)):
+        wrap_method(cls, "__getitem__", _plain_keys)
+        wrap_method(cls, "__setitem__", _plain_keys)
+    kinds = ("Index", "RangeIndex", "CategoricalIndex", "IntervalIndex", "MultiIndex")
+    for cls in (getattr(pandas, kind) for kind in kinds):
+        wrap_method(cls, "__contains__", _plain_keys)
+        wrap_method(cls, "get_loc", _plain_keys)
 
 
 def _install_xarray(xarray: Any) -> None:

@@ -21,7 +21,13 @@ from tracker.errors import UnsupportedError, message
 from tracker.ir.op import NUMPY, UFUNCS, Op
 from tracker.ops.along_axis.cumulative import running_maximum, running_minimum
 from tracker.ops.declare.arguments import NO_VALUE, as_array, as_strong_array, refuse_keywords
-from tracker.ops.declare.casting import broadcast_to_out, cast_to_out, is_plain_target, store_out
+from tracker.ops.declare.casting import (
+    broadcast_to_out,
+    cast_to_out,
+    in_dtype_of_fold,
+    is_plain_target,
+    store_out,
+)
 from tracker.ops.declare.dtypes import cast_to_loop
 from tracker.ops.indexing import subscripts
 from tracker.ops.reduce.reduce import keepdims_shape, normalize_reduced_axes
@@ -106,7 +112,7 @@ def _reduce(
     initial: Any = NO_VALUE,
     where: Any = True,
 ) -> Any:
-    array = _in_fold_dtype(ufunc.reduce, array, dtype)
+    array = _in_fold_dtype(ufunc.reduce, in_dtype_of_fold(array, out), dtype)
     axes = normalize_reduced_axes(array, axis)
     if len(axes) > 1 and ufunc.identity is None:
         ufunc.reduce(np.ones((1, 1), array.dtype), axis=(0, 1))  # raises where the order matters
@@ -160,7 +166,7 @@ def _identity(ufunc: np.ufunc, dtype: np.dtype[Any]) -> Any:
 def _accumulate(
     ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None
 ) -> Any:
-    array = _in_fold_dtype(ufunc.accumulate, array, dtype)
+    array = _in_fold_dtype(ufunc.accumulate, in_dtype_of_fold(array, out), dtype)
     if ufunc in (np.maximum, np.minimum):
         running = running_maximum if ufunc is np.maximum else running_minimum
         axis = normalize_axis_index(axis, np.ndim(array))
@@ -174,7 +180,8 @@ def _reduceat(
     ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
 ) -> Any:
     """Reduce between neighbouring indices; where they do not increase, the one element."""
-    array, starts = _in_fold_dtype(ufunc.reduceat, array, dtype, [0]), np.asarray(indices, np.intp)
+    array = _in_fold_dtype(ufunc.reduceat, in_dtype_of_fold(array, out), dtype, [0])
+    starts = np.asarray(indices, np.intp)
     axis = normalize_axis_index(axis, np.ndim(array))
     n = np.shape(array)[axis]
     if np.any((starts < 0) | (starts >= n)):

@@ -11,6 +11,7 @@ state that it had there (`_RestartedGenerator`).
 from __future__ import annotations
 
 import functools
+import operator
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -171,7 +172,12 @@ def _check_seed(seed: Any, who: str) -> None:
 
 
 def _plain_seed(seed: Any) -> Any:
-    return int(seed) if type(seed) is Tracked and not seed.ndim else seed
+    """A seed of plain integers, which the trace guards."""
+    if not holds_tracked(seed):
+        return seed
+    if isinstance(seed, Tracked) and not seed.ndim:
+        return operator.index(seed)
+    return [_plain_seed(part) for part in seed]
 
 
 # Methods ----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ namespaces of user code change (`user_code.py`).
 `reachable_objects.py`  the functions, classes and bindings that objects lead to
 `namespaces.py`         the globals of user code
 `rebind_call.py`        the plan of a call, the exchange around it, and imports meanwhile
+`class_shims.py`        `type`, `hasattr` and `getattr`, which answer for the data of tracked values
 `numba_compile.py`      numba, which compiles what it finds in the same namespaces
 
 Drop-ins act like NumPy in threads that differentiate and trace nothing. What drop-in an object has

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.polynomial._polybase import ABCPolyBase
 
 from tracker.support.weakrefs import removing_ref
+from tracker.tape.conversions import plain_key
 from tracker.tape.observers import ObserversSuspended
-from tracker.tape.record import data_of, value_of
+from tracker.tape.record import value_of
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import is_constant
 
@@ -135,7 +136,7 @@ def _drop_in_of_function(x: Any) -> Any:
     return x if function is x.func else functools.partial(function, *x.args, **x.keywords)
 
 
-def giving_plain_array(method: Any) -> Any:
+def _giving_plain_array(method: Any) -> Any:
     """The drop-in for a method `__array__`, whose caller, NumPy, takes no tracked array: what is
     constant in that is given as plain numbers."""
 
@@ -145,6 +146,20 @@ def giving_plain_array(method: Any) -> Any:
         return np.asarray(made) if type(made) is Tracked and is_constant(value_of(made)) else made
 
     return __array__
+
+
+def _given_drop_in(method: Any) -> Any:
+    """The drop-in for a method `__array_ufunc__`, which may ask `ufunc is np.add`: NumPy calls it
+    with its own."""
+
+    @functools.wraps(method)
+    def __array_ufunc__(self: Any, ufunc: Any, *args: Any, **kwargs: Any) -> Any:
+        return method(self, drop_in_for(ufunc), *args, **kwargs)
+
+    return __array_ufunc__
+
+
+CALLED_BY_NUMPY = {"__array__": _giving_plain_array, "__array_ufunc__": _given_drop_in}
 
 
 class CachedFunction:
@@ -160,7 +175,8 @@ class CachedFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         function: Any = self._function()
-        keys, named = [_key(x) for x in args], {name: _key(x) for name, x in kwargs.items()}
+        keys = [plain_key(x) for x in args]
+        named = {name: plain_key(x) for name, x in kwargs.items()}
         with ObserversSuspended():
             return function(*keys, **named)
 
@@ -169,13 +185,6 @@ class CachedFunction:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._function(), name)
-
-
-def _key(x: Any) -> Any:
-    if type(x) is Tracked:
-        hash(x)  # an error, or a guard
-        return data_of(x)
-    return x
 
 
 def _package_of(x: Any) -> str:

@@ -9,11 +9,13 @@ from functools import partial
 from typing import Any
 
 from tracker.rebinding.bindings import Binding, Exchanged, ItemBindings
+from tracker.rebinding.class_shims import CLASS_SHIMS, is_class_shim
 from tracker.rebinding.drop_in_lookup import ORIGINALS, PLAIN_CLASSES, drop_in_for, leads_further
 from tracker.rebinding.reachable_objects import reachable
 from tracker.rebinding.user_code import NAMESPACES, Packages
 
 _MAX_NAMES = 32  # exchanged whether they are used or not: `from numpy import *` gives hundreds
+_ABSENT = None  # what `dict.get` gives for one of Python's own names
 _IMPORT_NAME = opcode.opmap["IMPORT_NAME"]
 
 
@@ -25,7 +27,7 @@ class Namespace(ItemBindings):
     candidates  those that hold an object with a drop-in
     watched     names that lead to `bindings`, and their objects
     code        what the names lead to: see `reachable`
-    used_names  by the code that is known
+    used_names  by the code that is known; some of Python's own have a shim
     imports     whether that code imports something when it runs
     """
 
@@ -35,8 +37,8 @@ class Namespace(ItemBindings):
     )
 
     def __init__(self, space: dict[str, Any]) -> None:
-        super().__init__(space, [])
         self.get = space.get
+        super().__init__(space, [])
         self.version = 0
         self.names: frozenset[str] = frozenset()
         self.candidates: Exchanged = []
@@ -51,7 +53,7 @@ class Namespace(ItemBindings):
         names lead to."""
         get = self.get
         return (
-            len(self.holder) == self.count
+            self._length() == self.count
             and all(get(name) is x or get(name) is y for name, x, y in self.exchanged)
             and all(get(name) is x for name, x in self.watched)
             and all(binding.is_current() for binding in self.bindings)
@@ -61,7 +63,7 @@ class Namespace(ItemBindings):
         """Put the drop-ins where the originals are, and return whether nothing else has been bound
         here, in one go."""
         get, space = self.get, self.holder
-        is_current = len(space) == self.count
+        is_current = self._length() == self.count
         for name, original, drop_in in self.exchanged:
             x = get(name)
             if x is original:
@@ -76,9 +78,12 @@ class Namespace(ItemBindings):
     def restore(self) -> None:
         get = self.get
         for name, original, drop_in in self.exchanged:
-            if get(name) is drop_in:
+            if get(name) is drop_in and original is not _ABSENT:
                 self.holder[name] = original
-        if len(self.holder) != self.count:  # `global np` in front of an import
+        for name, shim in CLASS_SHIMS.items():
+            if get(name) is shim:
+                del self.holder[name]
+        if self._length() != self.count:  # `global np` in front of an import
             for name, x in [*self.holder.items()]:
                 if name not in self.names and id(x) in ORIGINALS:
                     self.holder[name] = ORIGINALS[id(x)]
@@ -86,7 +91,7 @@ class Namespace(ItemBindings):
     def look(self, packages: Packages) -> None:
         """Look at all names."""
         held = {each[0]: each for each in self.candidates} if self.holders else {}
-        items = list(self.holder.items())
+        items = [each for each in [*self.holder.items()] if not is_class_shim(*each)]
         self.candidates, self.watched, self.code, self.bindings = [], [], [], []
         for name, x in items:
             if type(x) in PLAIN_CLASSES or name == "__builtins__":
@@ -123,13 +128,27 @@ class Namespace(ItemBindings):
         found = self.candidates
         if len(found) > _MAX_NAMES:
             found = [each for each in found if each[0] in self.used_names]
-        self.exchanged = found
+        shimmed = CLASS_SHIMS.keys() & self.used_names - self.names
+        self.exchanged = [*found, *((name, _ABSENT, CLASS_SHIMS[name]) for name in shimmed)]
+
+    def _length(self) -> int:
+        return len(self.holder) - sum(self.get(name) is x for name, x in CLASS_SHIMS.items())
+
+
+def is_exchanged(space: dict[str, Any]) -> bool:
+    """Whether a call holds the drop-ins in a dict of globals."""
+    found = _known_namespace(space)
+    return found is not None and bool(found.holders)
+
+
+def _known_namespace(space: dict[str, Any]) -> Namespace | None:
+    known = NAMESPACES.get(id(space))
+    return None if known is None else known()
 
 
 def namespace_of(space: dict[str, Any]) -> Namespace:
     """The namespace of a dict of globals."""
-    known = NAMESPACES.get(id(space))
-    found: Namespace | None = None if known is None else known()
+    found = _known_namespace(space)
     if found is None:
         found = Namespace(space)
         NAMESPACES[id(space)] = weakref.ref(found, partial(NAMESPACES.pop, id(space)))

@@ -23,10 +23,10 @@ from typing import Any
 from tracker.config import current
 from tracker.rebinding.bindings import ACTIVE, AttributeBinding, Binding
 from tracker.rebinding.drop_in_lookup import (
+    CALLED_BY_NUMPY,
     PLAIN_CLASSES,
     drop_in_for,
     follow_changes,
-    giving_plain_array,
     leads_further,
 )
 from tracker.rebinding.namespaces import Namespace, namespace_of
@@ -110,8 +110,8 @@ class ExchangePlan:
                 raw = active.original
             x = raw.__func__ if isinstance(raw, (staticmethod, classmethod)) else raw
             drop_in = x if type(x) in PLAIN_CLASSES else drop_in_for(x)
-            if name == "__array__" and type(x) is types.FunctionType:
-                self.bindings.append(AttributeBinding(cls, name, x, giving_plain_array(x)))
+            if name in CALLED_BY_NUMPY and type(x) is types.FunctionType:
+                self.bindings.append(AttributeBinding(cls, name, x, CALLED_BY_NUMPY[name](x)))
                 members.append(x)
             elif drop_in is not x:
                 new = type(raw)(drop_in) if x is not raw else drop_in

@@ -20,14 +20,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tracker import tree
-from tracker.errors import ConversionError
+from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.op import NUMPY
 from tracker.support.cpython import hide_items
 from tracker.tape.conversion_errors import conversion_text
+from tracker.tape.live_leaves import depends_on_live_leaf
 from tracker.tape.observers import is_deriving, observers
 from tracker.tape.record import data_of, value_of
 from tracker.tape.tracing.escape import (
     NO_ESCAPE,
+    call_on_plain,
     escape_as_plain,
     export_array,
     is_arange_length,
@@ -36,7 +38,13 @@ from tracker.tape.tracing.escape import (
 from tracker.tape.tracing.placeholders import resolve_placeholder
 from tracker.tape.tracing.tracer import at_loop_test, current_tracer, record_error
 from tracker.tape.tracing.value_guards import guard_value
-from tracker.tape.tracked import Tracked, install, install_property, numpy_class_name
+from tracker.tape.tracked import (
+    Tracked,
+    install,
+    install_property,
+    numpy_class_name,
+    restore_leaf,
+)
 from tracker.tape.value import is_constant
 from tracker.user_frames import user_line
 
@@ -60,6 +68,43 @@ def _hash(tracked: Any) -> int:
         raise ConversionError(*_AS_KEY_TEXTS, user_line())
     guard_value(tracked, "hash")
     return hash(value.data)
+
+
+def _pickled_text() -> str:
+    return message(
+        "pickling a tracked value, as for another process, gives one that does not follow it",
+        "Copy it with copy.deepcopy, or pickle tracker.data(t)",
+    )
+
+
+def _identity(x: Any) -> Any:
+    return x
+
+
+@install("__reduce__")
+def _reduce(tracked: Any) -> Any:
+    plain = resolve_placeholder(tracked)
+    if plain is not tracked:
+        return np.array, (plain,)
+    value = value_of(tracked)
+    if current_tracer() is not None:  # unpickled, it would be a constant of the trace
+        plain = call_on_plain(_identity, (tracked,), {}, _pickled_text)
+        if plain is NO_ESCAPE:
+            raise UnsupportedError(_pickled_text())
+        return _identity, (plain,)
+    if depends_on_live_leaf(value, params=is_deriving() and value.op is not None):
+        raise ConversionError(_pickled_text())
+    return restore_leaf, (value.data, tracked.grad)
+
+
+def plain_key(x: Any) -> Any:
+    """What looks up a tracked number in plain code: an error, or the guarded number; anything else
+    unchanged."""
+    x = resolve_placeholder(x)
+    if type(x) is not Tracked:
+        return x
+    hash(x)
+    return data_of(x)
 
 
 @install("__bool__")

@@ -46,7 +46,6 @@ from tracker.tape.tracing.placeholders import (
     resolve_within,
 )
 from tracker.tape.tracing.tracer import (
-    current_tracer,
     dismiss_error,
     note_extents,
     note_extents_read,
@@ -388,21 +387,7 @@ class Tracked(metaclass=_TransparentMeta):
         value = value_of(self)
         if not isinstance(value.params, ParamState):
             return copy.copy(self)
-        return _restore(copy.deepcopy(value.data), copy.deepcopy(value.params.grad))
-
-    def __reduce__(self) -> Any:
-        if resolve_placeholder(self) is not self:
-            return np.array, (resolve_placeholder(self),)
-        if current_tracer() is not None:  # unpickled, it would be a constant of the trace
-            text = message(
-                "pickling a tracked value gives one that does not follow it",
-                "Copy it with copy.deepcopy",
-            )
-            plain = call_on_plain(_identity, (self,), {}, lambda: text)
-            if plain is NO_ESCAPE:
-                raise UnsupportedError(text)
-            return _identity, (plain,)
-        return _restore, (value_of(self).data, self.grad)
+        return restore_leaf(copy.deepcopy(value.data), copy.deepcopy(value.params.grad))
 
 
 def _text_data(tracked: Any) -> Any:
@@ -439,11 +424,7 @@ def new_param(data: Any) -> Any:
     return tracked
 
 
-def _identity(x: Any) -> Any:
-    return x
-
-
-def _restore(data: Any, grad: Any) -> Any:
+def restore_leaf(data: Any, grad: Any) -> Any:
     made = new_param(data)
     made._value.params.grad = grad
     return made

@@ -7,6 +7,7 @@ import functools
 import numbers
 import operator
 import threading
+import warnings
 from collections.abc import Iterable, Sized
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 from side_by_side import each, program
 
 import tracker.numpy as tnp
-from tracker import gradient, jit
+from tracker import gradient, jit, jvp, pullback, value_and_grad
 
 VALUES = [2.5, 3, 2 + 1j, np.float64(2.5), np.float32(2.5), np.int64(3), np.array(2.5)]
 VALUES += [np.arange(6.0).reshape(2, 3), np.array([1, 2])]
@@ -70,6 +71,23 @@ def test_questions_about_values(name, x):
     program(x)(QUESTIONS[name]).check()
 
 
+OF_ATTRIBUTES = ("has shape", "has len", "has method", "rank")
+OF_CLASSES = ("name", "exactly", "table", "module", "subclass", "subdtype", "class of a class")
+
+
+@pytest.mark.parametrize("x", VALUES, ids=IDS)
+@pytest.mark.parametrize("name", [*OF_CLASSES, *OF_ATTRIBUTES, "own check", "number", "match"])
+def test_questions_within_a_derivative(name, x):
+    def f(x):
+        return np.sum(np.real(x)) * (2.0 if QUESTIONS[name](x) == plain else 3.0)
+
+    plain = QUESTIONS[name](x)
+    for value, _ in (value_and_grad(f)(x), value_and_grad(jit(f))(x), pullback(f, x)):
+        assert value == f(x)
+    assert jvp(f, (x,), (x,))[0] == f(x)
+    assert not {"type", "hasattr", "getattr"} & globals().keys()
+
+
 @pytest.mark.parametrize("f", [copy.copy, copy.deepcopy, operator.pos], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("x", VALUES, ids=IDS)
 def test_copies_are_of_the_same_class(f, x):
@@ -114,6 +132,35 @@ class Programs:
 def test_programs(row):
     row.check()
     assert "type" not in globals() and "isinstance" not in globals()
+
+
+def test_a_derivative_in_another_thread_is_answered_after_a_trace():
+    inside, entered, traced = threading.Event(), threading.Event(), threading.Event()
+    answered = []
+
+    def f(x):
+        entered.set()
+        traced.wait(10)
+        answered.append(type(x) is np.ndarray)
+        return np.sum(x)
+
+    def asks(x):
+        inside.set()
+        entered.wait(10)
+        return x * 2 if type(x) is np.ndarray else x * 3
+
+    def other():
+        inside.wait(10)
+        gradient(f, np.ones(2))
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # it waits, which no trace can do again
+        assert jit(asks)(np.ones(2)).tolist() == [2.0, 2.0]
+    traced.set()
+    thread.join(10)
+    assert answered == [True] and "type" not in globals()
 
 
 def test_a_question_in_an_eager_derivative():

@@ -9,6 +9,7 @@ import math
 import operator
 
 import numpy as np
+import pandas as pd
 import pytest
 from compiled import agree
 from equality import assert_same
@@ -173,6 +174,22 @@ class Programs:
     @program(([1.0, 2.0, 3.0], 2), warns="cannot be traced: TypeError: Expected int as r")
     def a_function_in_c_that_takes_ints_alone(xs, n):
         return sum(a * b for a, b in itertools.permutations(xs, n))
+
+    @program((2.0, 2), (3.0, 2), warns="cannot be traced: ValueError: window must be an integer")
+    def a_library_that_takes_ints_alone(x, n):
+        return x * pd.Series([1.0, 2.0, 4.0]).rolling(n).sum().iloc[-1]
+
+    @program((2.0, 2), (3.0, 2), warns="cannot be traced: ValueError: Cannot pass both")
+    def a_class_in_cython_that_takes_ints_alone(x, n):
+        return x * pd.Timestamp(2024, n, 1).month
+
+    @program((2.0, 2), (3.0, 2), warns="cannot be traced: TypeError: SeedSequence expects int")
+    def a_sequence_of_seeds(x, n):
+        return x * np.random.default_rng(np.random.SeedSequence(n)).normal()
+
+    @program((2.0, 1), (2.0, 4), (2.0, 1), eager=0)
+    def an_error_that_a_library_raises_for_plain_numbers_too(x, n):
+        return x * pd.Series([1.0, 2.0])[n]
 
     the_wrong_type_in_c = program(2, eager=0)(lambda x: math.gcd(x, "a"))
     no_length = program(2, eager=0)(lambda x: len(x))

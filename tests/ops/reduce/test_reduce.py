@@ -1,5 +1,7 @@
 """Rows of the reductions, and of what is composed of them."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from op_rows import row, sample, x, z
@@ -69,6 +71,47 @@ def test_extremes_of_columns_are_stored_without_masks(f):
     np.testing.assert_array_equal(columns(x), f(x, axis=0))
     np.testing.assert_array_equal(columns(x), f(x, axis=0))
     assert "imum" in columns.llvm(x) and "masked.store" not in columns.llvm(x)
+
+
+FOLDS = {
+    "sum": (np.sum, ()),
+    "mean": (np.mean, ()),
+    "prod": (np.prod, ()),
+    "nansum": (np.nansum, ()),
+    "cumsum": (np.cumsum, (40,)),
+    "cumprod": (np.cumprod, (40,)),
+    "reduce": (np.add.reduce, ()),
+    "hypot": (np.hypot.reduce, ()),
+    "accumulate": (np.multiply.accumulate, (40,)),
+    "reduceat": (lambda a, out: np.add.reduceat(a, [0, 7], out=out), (2,)),
+    "of some": (lambda a, out: np.sum(a, where=a > 0, out=out), ()),
+}
+
+
+FOLDED = ["f4 f8", "f8 f4", "f4 D", "f2 f4", "i4 f8", "i1 i1"]
+COMPLEX_HYPOT = ("hypot", "f4 D")  # NumPy has none
+
+
+@pytest.mark.parametrize(
+    "name, kinds", [each for each in product(FOLDS, FOLDED) if each != COMPLEX_HYPOT]
+)
+def test_folds_into_an_array_of_another_dtype(name, kinds):
+    """NumPy adds up in the wider dtype: sums of float32 into float64 are not rounded to float32."""
+    fold, shape = FOLDS[name]
+    kind, wide = kinds.split()
+
+    def f(a, start):
+        out = np.zeros_like(start)
+        fold(a, out=out)
+        return out
+
+    a = (np.random.default_rng(0).normal(size=40) * 3).astype(kind)
+    expected = f(a, np.zeros(shape, wide))
+    rtol = 16 * np.finfo(expected.dtype).eps if expected.dtype.kind in "fc" else 0
+    for made in (f, jit(f)):
+        found, _ = pullback(made, a, np.zeros(shape, wide))
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=rtol)
 
 
 def test_gradients_of_extremes():

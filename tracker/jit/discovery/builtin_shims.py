@@ -1,5 +1,6 @@
-"""Shims of builtins for code that is being traced: of `type`, `isinstance`, `hasattr`, `getattr`
-and `id`, and of `range`, `zip`, `enumerate` and `reversed`.
+"""Shims of builtins for code that is being traced: of `type`, `hasattr` and `getattr`
+(`rebinding/class_shims.py`), `isinstance` and `id`, and of `range`, `zip`, `enumerate` and
+`reversed`.
 
 Traced code sees tracked arrays where the plain function sees arrays and numbers. A tracked array
 can lie about its class only (`Tracked.__class__`); the shims answer `type(x) is np.ndarray`,
@@ -8,9 +9,9 @@ the globals of the code that uses these names, in front of Python's builtins. `i
 a `for` statement iterates may be an iterator that follows its iterations
 (`tape/tracing/tracer.py`).
 
-Invariants: for anything but a tracked array, in any thread, a shim does what the builtin does.
-Within a derivative it also does so for tracked arrays, which the function sees when it is not
-compiled, too.
+Invariants: for anything but a tracked array, in any thread, a shim does what the builtin does. So
+does that of `isinstance` for tracked arrays within a derivative, which has none where the function
+is not compiled.
 """
 
 from __future__ import annotations
@@ -22,49 +23,21 @@ from typing import Any, TypeAlias
 
 from tracker import tree
 from tracker.errors import UnsupportedError
+from tracker.rebinding.class_shims import CLASS_SHIMS, plain_value
+from tracker.rebinding.namespaces import is_exchanged
 from tracker.tape.observers import is_deriving
-from tracker.tape.record import value_of
-from tracker.tape.tracing.placeholders import resolve_placeholder
 from tracker.tape.tracing.tracer import current_tracer, start_loop
 from tracker.tape.tracked import Tracked
 
 
-class _TypeShim(type):
-    """The class of `_type_shim`, which compares and tests like Python's `type`."""
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if cls is not _type_shim:
-            return super().__call__(*args, **kwargs)
-        made = builtins.type(*map(_plain_value, args[:1]), *args[1:], **kwargs)
-        return _type_shim if made in (builtins.type, _TypeShim) else made
-
-    def __instancecheck__(cls, x: Any) -> bool:
-        return builtins.isinstance(x, builtins.type if cls is _type_shim else cls)
-
-    def __subclasscheck__(cls, x: type) -> bool:
-        return issubclass(x, builtins.type) if cls is _type_shim else super().__subclasscheck__(x)
-
-
-_type_shim = _TypeShim("type", (type,), {})
-
-
 def _isinstance(x: Any, classes: Any, /) -> bool:
-    return isinstance(_plain_value(x), classes)
-
-
-def _hasattr(x: Any, name: str, /) -> bool:
-    return hasattr(_plain_value(x), name)
-
-
-def _getattr(x: Any, name: str, /, *default: Any) -> Any:
-    plain = _plain_value(x)
-    return getattr(x if hasattr(plain, name) else plain, name, *default)
+    return isinstance(x if is_deriving() else plain_value(x), classes)
 
 
 def _id(x: Any, /) -> int:
     if current_tracer() is not None and (type(x) is Tracked or tree.children_of(x) is not None):
         raise UnsupportedError(
-            f"id() of a {builtins.type(_plain_value(x)).__name__} differs at each call",
+            f"id() of a {type(plain_value(x)).__name__} differs at each call",
             "Compare objects with `is`",
         )
     return builtins.id(x)
@@ -112,22 +85,12 @@ ShimmedGlobals: TypeAlias = tuple[dict[str, Any], frozenset[str]]  # globals, na
 
 _ITERABLES: tuple[Any, ...] = (range, zip, enumerate, reversed)
 BUILTIN_SHIMS: Mapping[str, Any] = {
-    "type": _type_shim,
+    **CLASS_SHIMS,
     "isinstance": _isinstance,
-    "hasattr": _hasattr,
-    "getattr": _getattr,
     "id": _id,
     **{cls.__name__: _IterableShim(cls.__name__, (), {"original": cls}) for cls in _ITERABLES},
 }
 SHIMMED_NAMES = frozenset(BUILTIN_SHIMS)
-
-
-def _plain_value(x: Any) -> Any:
-    """Data of the class and type that a tracked array stands for; anything else unchanged."""
-    if type(x) is not Tracked or is_deriving():
-        return x
-    x = resolve_placeholder(x)
-    return x if type(x) is not Tracked or current_tracer() is None else value_of(x).aval
 
 
 class BuiltinShims:
@@ -148,5 +111,6 @@ class BuiltinShims:
 
     def __exit__(self, *_: object) -> None:
         for space, name in self.installed:
-            if space.get(name) is BUILTIN_SHIMS[name]:
+            is_needed = name in CLASS_SHIMS and is_exchanged(space)  # by a derivative in a thread
+            if space.get(name) is BUILTIN_SHIMS[name] and not is_needed:
                 del space[name]

@@ -647,7 +647,7 @@ class JittedState:
         self, group: SignatureGroup, error: Exception, call: SlowCall, log: StateRollbackLog
     ) -> Any:
         """The plain function's result, where the call cannot be traced because of `error`."""
-        if isinstance(error.__cause__, TypeError) and not self.options.strict:
+        if error.__cause__ is not None and not self.options.strict:
             try:  # the plain function may raise the same error: then there is nothing to announce
                 result = self._rerun_plain(call, log)
             except NeedsPlainCall:

@@ -17,7 +17,7 @@ from tracker.ir.lowering import Expand, Scan
 from tracker.ir.op import LINEAR
 from tracker.ir.types import Type
 from tracker.ops.declare.arguments import array_and_axis, as_array
-from tracker.ops.declare.casting import store_out
+from tracker.ops.declare.casting import in_dtype_of_fold, store_out
 from tracker.ops.declare.declare import declare, declare_nondiff, implements
 from tracker.ops.declare.dtypes import result_dtype_by_example
 from tracker.ops.declare.rule_helpers import conjugated, project
@@ -131,8 +131,7 @@ cumprod = declare(
 def _numpy_function(op: Any) -> Any:
     def call(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
         a = as_array(a)
-        if dtype is not None:
-            a = np.astype(a, dtype)
+        a = in_dtype_of_fold(a, out) if dtype is None else np.astype(a, dtype)
         a, axis = array_and_axis(a, axis)
         y = apply(op, (a,), {"axis": axis})
         if dtype is not None:  # NumPy widens small integers unless dtype= is given

@@ -33,6 +33,18 @@ def store_out(out: Any, y: Any, casting: Any = "same_kind", ufunc: str = "") -> 
     return out
 
 
+def in_dtype_of_fold(a: Any, out: Any) -> Any:
+    """An array in the dtype in which NumPy adds it up (multiplies, ...) for this `out=`: the wider
+    one of both, if that is a float or complex one."""
+    if isinstance(out, tuple) and len(out) == 1:
+        out = out[0]
+    if out is None or out is NO_VALUE:
+        return a
+    a = as_array(a)
+    kind = np.result_type(a.dtype, out.dtype)
+    return a if kind == a.dtype or kind.kind not in "fc" else np.astype(a, kind)
+
+
 def is_plain_target(name: str, target: Any, values: Any) -> bool:
     """Whether the target of a write is a plain array. Raises `ConversionError` if a value to be
     stored there is tracked; tracked indices and masks are allowed (`plain_integers`)."""

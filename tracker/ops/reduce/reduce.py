@@ -20,7 +20,7 @@ from tracker.ir.lowering import Reduce
 from tracker.ir.op import LINEAR, METHODS, NUMPY, Op
 from tracker.ir.types import Type
 from tracker.ops.declare.arguments import NO_VALUE, as_array, dtype_of, refuse_keywords
-from tracker.ops.declare.casting import cast_for_store, store_out
+from tracker.ops.declare.casting import cast_for_store, in_dtype_of_fold, store_out
 from tracker.ops.declare.declare import declare, implements
 from tracker.ops.declare.dtypes import result_dtype_by_example
 from tracker.ops.declare.rule_helpers import conjugated
@@ -143,6 +143,8 @@ def _install_reduction(
             )
         if dtype is not None:
             a = np.astype(as_array(a), dtype)
+        elif neutral is not None:
+            a = in_dtype_of_fold(a, out)
         if where is not True and where is not NO_VALUE:
             if neutral is None and initial is NO_VALUE:
                 raise ValueError(
@@ -231,8 +233,7 @@ def mean(
 ) -> Any:
     where = rest.pop("where", True)
     refuse_keywords("np.mean", **rest)
-    if dtype is not None:
-        a = np.astype(as_array(a), dtype)
+    a = in_dtype_of_fold(a, out) if dtype is None else np.astype(as_array(a), dtype)
     if where is not True and where is not NO_VALUE:
         is_integer = dtype is None and np.result_type(aval_of(as_array(a))).kind in "biu"
         a = np.astype(as_array(a), float) if is_integer else a  # their sum may overflow
