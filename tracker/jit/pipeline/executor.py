@@ -205,8 +205,10 @@ class _SegmentCall:
 
 
 def _plain_layout(x: Any) -> Any:
-    """A value as a native segment takes it."""
+    """A value as a native segment takes it, which gives numbers for arrays without axes."""
     if isinstance(x, np.ndarray):
+        if not x.ndim:
+            return x[()]
         if isinstance(signature.array_leaf(x), signature.ArrayLeaf):
             return x
         return np.array(x, dtype=x.dtype.newbyteorder("="), order="C")
