@@ -7,14 +7,11 @@ from compare import compiled
 import tracker
 from tracker import cond, config, gradient, jit, scan, trace
 from tracker.ir.op import OPS
-from tracker.ir.passes.common_subexpressions import (
-    common_subexpressions,
-    dedupe_bodies,
-    reuse_sort_order,
-)
+from tracker.ir.passes.common_subexpressions import common_subexpressions, reuse_sort_order
 from tracker.ir.passes.dead_code import dead_code
 from tracker.ir.passes.expand import expand
 from tracker.ir.passes.manager import run
+from tracker.ir.passes.shared_bodies import dedupe_bodies
 from tracker.support.structs import replace
 
 X = np.array([0.3, 0.6, 0.8])

@@ -154,7 +154,9 @@ class RadauFlow(CompiledFlow):
             is_solved = ~fails & ((norm == 0) | (has_rate & (left * norm < tolerance)))
             return np.where(fails, z, z + dz), count + 1, norm, is_solved, fails
 
-        z, count, _, is_solved, _ = while_loop(goes_on, iterate, (z, 0, np.float64(0.0), False, False))
+        z, count, _, is_solved, _ = while_loop(
+            goes_on, iterate, (z, 0, np.float64(0.0), False, False)
+        )
         return z, count, is_solved
 
     @property
