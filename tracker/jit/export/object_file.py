@@ -314,8 +314,7 @@ def _sized_function(
     frame = _frame(traced, function, set(passed))
     lowered = _lowered(function, frame, lengths_vary)
     _require_definitions(name, function, lowered)
-    texts = [lowered.text, *(loops.text for loops in lowered.kernel_modules)]
-    return SizedFunction(inputs, outputs, frame, texts, lowered.symbols)
+    return SizedFunction(inputs, outputs, frame, lowered.texts, lowered.symbols)
 
 
 def _require_plain_values(name: str, trace: Trace) -> None:
@@ -362,7 +361,8 @@ def _lowered(function: Function, frame: list[Any], lengths_vary: bool) -> Lowere
     )
     variables = (*function.inputs, *function.captures)
     strides = [c_strides(v.type.shape) for v in variables]
-    return lower(planned(function, strides, lengths_vary=lengths_vary), slots)
+    plan = planned(function, strides, lengths_vary=lengths_vary)
+    return lower(plan, slots, bodies_apart=False)
 
 
 def _require_definitions(name: str, function: Function, lowered: LoweredProgram) -> None:
