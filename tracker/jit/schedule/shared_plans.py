@@ -9,18 +9,17 @@ steps take what their caller chooses (`jit/pipeline/loop_carried.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
 
 from tracker.ir.fingerprint import fingerprint
 from tracker.ir.graph import Function
 from tracker.jit.runtime.thread_pool import thread_count
 from tracker.jit.schedule.plan_data import Plan
+from tracker.support.recently_used import RecentlyUsed
 
 _MIN_STEPS = 100  # of a body; to call a short one takes longer than what it inlines to
-_MAX_RECENT = 8  # plans
 
-_recent: dict[Any, Plan] = {}
+_recent: RecentlyUsed[Hashable, Plan] = RecentlyUsed(8)
 
 
 def shared_plan(function: Function, make: Callable[[], Plan]) -> Plan:
@@ -31,9 +30,9 @@ def shared_plan(function: Function, make: Callable[[], Plan]) -> Plan:
     if mark is None:
         return make()
     key = mark, thread_count(), tuple([step.where for step in function.body])
-    plan = _recent.pop(key, None) or make()
-    plan.is_shared = True
-    _recent[key] = plan
-    while len(_recent) > _MAX_RECENT:
-        _recent.pop(next(iter(_recent)), None)
+    plan = _recent.get(key)
+    if plan is None:
+        plan = make()
+        plan.is_shared = True
+        _recent.put(key, plan)
     return plan

@@ -1,0 +1,27 @@
+"""A cache of the last few results."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key")
+Result = TypeVar("Result")
+
+
+class RecentlyUsed(Generic[Key, Result]):
+    """The results of the keys that were put or found last, at most so many."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._results: dict[Key, Result] = {}
+
+    def get(self, key: Key) -> Result | None:
+        found = self._results.pop(key, None)
+        if found is not None:
+            self._results[key] = found
+        return found
+
+    def put(self, key: Key, result: Result) -> None:
+        self._results[key] = result
+        while len(self._results) > self._most:
+            self._results.pop(next(iter(self._results)), None)
