@@ -50,6 +50,15 @@ class Functions:
     def looped(x, w):
         return np.sum(scan(lambda c, row: (np.sin(c) * 0.3 + row, None), x[0], x)[0])
 
+    def looped_in_modules(x, w):
+        def step(c, row):
+            for _ in range(20):
+                c = np.sin(c) * 0.9 + row @ w
+            return c, np.sum(c)
+
+        last, sums = scan(step, x[0, :2], np.concatenate([x] * 12))
+        return np.sum(last) + np.sum(sums**2)
+
     def repeated(x, w):
         y = x[0]
         for row in range(40):
