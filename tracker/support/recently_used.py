@@ -15,6 +15,9 @@ class RecentlyUsed(Generic[Key, Result]):
         self._most = most
         self._results: dict[Key, Result] = {}
 
+    def __len__(self) -> int:
+        return len(self._results)
+
     def get(self, key: Key) -> Result | None:
         found = self._results.pop(key, None)
         if found is not None:

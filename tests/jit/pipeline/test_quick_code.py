@@ -39,14 +39,16 @@ def _filled(x):
 
 
 def _integrated_in_substeps(x):
+    """The loop runs in machine code while it is traced, and its program has that body."""
+
     def step(_, state):
         position, speed = state
-        for _ in range(40):
-            position = position + 0.001 * speed
-            speed = speed - 0.001 * np.sin(position)
+        for _ in range(100):
+            position = position + 1e-5 * speed
+            speed = speed - 1e-5 * np.sin(position)
         return position, speed
 
-    return tracker.fori_loop(0, 50, step, (x, np.cos(x)))[0]
+    return tracker.fori_loop(0, 400, step, (x, np.cos(x)))[0]
 
 
 PROGRAMS = {

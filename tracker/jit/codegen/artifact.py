@@ -10,6 +10,7 @@ import itertools
 import re
 import zlib
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any
 
 from tracker.ir.graph import Eqn
@@ -24,6 +25,13 @@ LAPS = "tk.laps"  # the cells of a program that times its steps (`stopwatch.py`)
 _LONG_PROGRAM = 250  # lines; optimising takes 30 us for each, quick code 6
 _ZLIB_LEVEL = 1  # the fastest
 _MAX_TEXT_BYTES = 1 << 28  # bytes of text
+
+
+class Bodies(Enum):
+    """Where the functions of bodies are: in the module of the program, where they can be inlined;
+    or those that other programs may have, or have, in modules of their own."""
+
+    INSIDE, APART, KNOWN_APART = range(3)
 
 
 @record(frozen=True)

@@ -20,7 +20,7 @@ import numpy as np
 
 from tracker.config import current
 from tracker.ir.graph import Eqn, Guard
-from tracker.jit.codegen.artifact import CALL_PATTERN, KernelModule, LoweredProgram
+from tracker.jit.codegen.artifact import CALL_PATTERN, Bodies, KernelModule, LoweredProgram
 from tracker.jit.codegen.kernel_modules import (
     KernelText,
     deduplicate,
@@ -48,6 +48,7 @@ from tracker.jit.schedule.plan_data import (
     Store,
     memory_of,
 )
+from tracker.jit.schedule.shared_plans import is_shareable, keep_plan
 from tracker.jit.schedule.steps import LoopFunction, Step
 from tracker.support.structs import record, replace
 
@@ -62,18 +63,17 @@ _emit_control = lazy_import("tracker.jit.codegen.control_flow", "emit_control")
 def lower(
     plan: Plan,
     slots: FrameSlots,
+    bodies: Bodies = Bodies.INSIDE,
     stopwatch: Stopwatch | None = None,
-    bodies_apart: bool = True,
 ) -> LoweredProgram:
-    """The module that computes a plan; with a stopwatch, one that times its steps. `bodies_apart`:
-    bodies that other programs may have are in modules of their own."""
-    settings = current()  # other tools name the functions by program
-    bodies_apart = bodies_apart and not (stopwatch or settings.perf or settings.gdb)
-    driver = DriverWriter(plan, slots, stopwatch=stopwatch, bodies_apart=bodies_apart)
+    """The module that computes a plan; with a stopwatch, one that times its steps."""
+    if stopwatch or current().perf or current().gdb:  # names of functions are of one program
+        bodies = Bodies.INSIDE
+    driver = DriverWriter(plan, slots, stopwatch=stopwatch, bodies=bodies)
     driver.emit()
     coalesced = coalesce_buffers(driver.candidates, driver.lifetimes)
     if coalesced:
-        driver = DriverWriter(plan, slots, stopwatch=stopwatch, bodies_apart=bodies_apart)
+        driver = DriverWriter(plan, slots, stopwatch=stopwatch, bodies=bodies)
         driver.coalesced = coalesced
         driver.emit()
     return driver.lowered()
@@ -107,10 +107,10 @@ class DriverWriter(UnrolledCode):
         slots: FrameSlots,
         parent: DriverWriter | None = None,
         stopwatch: Stopwatch | None = None,
-        bodies_apart: bool = False,
+        bodies: Bodies = Bodies.INSIDE,
     ) -> None:
         super().__init__(plan, slots, parent.needs if parent else ModuleNeeds())
-        self.bodies_apart: bool = parent.bodies_apart if parent else bodies_apart
+        self.where_bodies_are: Bodies = parent.where_bodies_are if parent else bodies
         self.stopwatch, self.owns_stopwatch = stopwatch, parent is None
         self.lapped_at = 0  # the number of lines at the last lap
         self.symbols: set[str] = parent.symbols if parent else set()
@@ -139,7 +139,7 @@ class DriverWriter(UnrolledCode):
         if body is not None:
             return body
         coalesced = control.coalesced if in_place else {}
-        if plan.is_shared and self.bodies_apart:
+        if self._is_apart(plan, in_place):
             body = self._body_apart(plan, slots, in_place, coalesced)
         else:
             stopwatch = self.stopwatch if has_steps(plan) else None
@@ -152,6 +152,11 @@ class DriverWriter(UnrolledCode):
         self.body_functions[id(plan), in_place] = body
         return body
 
+    def _is_apart(self, plan: Plan, in_place: frozenset[int]) -> bool:
+        if self.where_bodies_are is Bodies.KNOWN_APART:
+            return in_place in plan.derived
+        return self.where_bodies_are is Bodies.APART and is_shareable(plan.function)
+
     def _body_apart(
         self, plan: Plan, slots: FrameSlots, in_place: frozenset[int], coalesced: Coalescing
     ) -> BodyFunction:
@@ -163,6 +168,7 @@ class DriverWriter(UnrolledCode):
             body, text = child.as_body(0)
             text = text.replace("define internal", "define", 1)
             plan.derived[in_place] = body, child._split_modules(text, body.scratch)
+            keep_plan(plan)
         known: tuple[BodyFunction, LoweredProgram] = plan.derived[in_place]
         body, program = known
         symbol = f"@body{len(self.body_functions)}"

@@ -361,8 +361,7 @@ def _lowered(function: Function, frame: list[Any], lengths_vary: bool) -> Lowere
     )
     variables = (*function.inputs, *function.captures)
     strides = [c_strides(v.type.shape) for v in variables]
-    plan = planned(function, strides, lengths_vary=lengths_vary)
-    return lower(plan, slots, bodies_apart=False)
+    return lower(planned(function, strides, lengths_vary=lengths_vary), slots)
 
 
 def _require_definitions(name: str, function: Function, lowered: LoweredProgram) -> None:

@@ -10,7 +10,6 @@ is linear in the number of equations (a cheap expression is inlined, an expensiv
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -74,7 +73,7 @@ from tracker.jit.schedule.plan_data import (
 from tracker.jit.schedule.reduction_fusion import fuse_reductions
 from tracker.jit.schedule.row_windows import RowWindow, row_window
 from tracker.jit.schedule.scan import plan_scan, reversed_scans
-from tracker.jit.schedule.shared_plans import shared_plan
+from tracker.jit.schedule.shared_plans import kept_plan
 from tracker.jit.schedule.steps import StepPlanners
 from tracker.ops.shape.memory_order import MemoryOrder, c_strides
 
@@ -348,9 +347,10 @@ class Planner(Placement):
         """The plan of a body, which loops and branches may share."""
         plan = self.bodies.get(function)
         if plan is None:
-            planners = self.step_planners
-            make = functools.partial(make_plan, function, step_planners=planners, body=True)
-            plan = self.bodies[function] = shared_plan(function, make)
+            plan = kept_plan(function)
+            if plan is None:
+                plan = make_plan(function, step_planners=self.step_planners, body=True)
+            self.bodies[function] = plan
         return plan
 
     # Loops that write in an order of their own, or by computed index

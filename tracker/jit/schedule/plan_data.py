@@ -191,7 +191,7 @@ class Plan:
 
     `copies`: copies in C order of stored values. `outputs`: the buffer of each output; for an
     unrolled one, its strides. `derived`: what was found out about the plan of a body, and written
-    of it; `is_shared`: other programs may have the plan.
+    of it, for all loops and programs that have it.
     """
 
     function: Function
@@ -208,7 +208,6 @@ class Plan:
     outputs: list[Buffer | tuple[int, ...]] = field(default_factory=list)
     level_count: int = 0
     derived: dict[Any, Any] = field(default_factory=dict)
-    is_shared: bool = False
 
 
 def buffer_location(buffer: Buffer, ready: int = 0, strides: MemoryOrder = None) -> InMemory:

@@ -1,4 +1,4 @@
-"""Plans of bodies that several programs have.
+"""Plans of bodies that two programs have.
 
 A long loop runs as a program of its own while it is traced, and again in the program of the trace,
 with the same body: what is planned and written for the first one serves the second.
@@ -9,7 +9,7 @@ steps take what their caller chooses (`jit/pipeline/loop_carried.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 
 from tracker.ir.fingerprint import fingerprint
 from tracker.ir.graph import Function
@@ -17,22 +17,31 @@ from tracker.jit.runtime.thread_pool import thread_count
 from tracker.jit.schedule.plan_data import Plan
 from tracker.support.recently_used import RecentlyUsed
 
-_MIN_STEPS = 100  # of a body; to call a short one takes longer than what it inlines to
+_MIN_STEPS = 300  # of a body; to plan and write a shorter one takes no longer than to find it
 
-_recent: RecentlyUsed[Hashable, Plan] = RecentlyUsed(8)
+_kept: RecentlyUsed[Hashable, Plan] = RecentlyUsed(16)
 
 
-def shared_plan(function: Function, make: Callable[[], Plan]) -> Plan:
-    """The plan of a body: the one of an equal body if that is recent and long, else what is made.
-    (Bodies of other source lines are not equal: `explain` shows them.)"""
+def is_shareable(function: Function) -> bool:
+    """Whether the plan of a body may be kept."""
     is_leaf = not function.functions and not function.calls_python
-    mark = fingerprint(function) if is_leaf and len(function.body) >= _MIN_STEPS else None
-    if mark is None:
-        return make()
-    key = mark, thread_count(), tuple([step.where for step in function.body])
-    plan = _recent.get(key)
-    if plan is None:
-        plan = make()
-        plan.is_shared = True
-        _recent.put(key, plan)
-    return plan
+    return is_leaf and len(function.body) >= _MIN_STEPS
+
+
+def keep_plan(plan: Plan) -> None:
+    """Keep the plan of a body for other programs."""
+    key = _key(plan.function)
+    if key is not None:
+        _kept.put(key, plan)
+
+
+def kept_plan(function: Function) -> Plan | None:
+    """The plan of an equal body, if one is kept."""
+    key = _key(function) if _kept and is_shareable(function) else None
+    return None if key is None else _kept.get(key)
+
+
+def _key(function: Function) -> Hashable | None:
+    """Equal for equal bodies of the same source lines, which `explain` shows."""
+    mark = fingerprint(function)
+    return mark and (mark, thread_count(), tuple([step.where for step in function.body]))

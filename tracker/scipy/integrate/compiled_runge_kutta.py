@@ -16,7 +16,7 @@ import numpy as np
 from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.control import while_loop_history
 from tracker.numpy import array as trackable_array
-from tracker.scipy._bridge.fallback import as_array, is_tracked
+from tracker.scipy._bridge.fallback import as_array
 from tracker.scipy.integrate.events import Events, bracketed_roots, locate
 from tracker.scipy.integrate.right_side import RightSide
 from tracker.scipy.integrate.tableau import Tableau, combination
@@ -94,8 +94,7 @@ class CompiledFlow:
         self.events = events if events is not None and events.functions else None
         # The last one starts the next step.
         self.stages = len(tableau.c) if tableau.error is None else np.shape(tableau.error)[1]
-        # A literal would be part of the traced steps, and each interval have steps of its own.
-        self.start, self.end = start, end if is_tracked(end) else np.asarray(end)
+        self.start, self.end = start, end
         self.sign = np.where(ignore_derivatives(end) >= ignore_derivatives(start), 1.0, -1.0)
         y0 = trackable_array(y0)  # into whose like the right side may write tracked values
         slope = f(start, y0)
