@@ -26,5 +26,5 @@ class RecentlyUsed(Generic[Key, Result]):
 
     def put(self, key: Key, result: Result) -> None:
         self._results[key] = result
-        while len(self._results) > self._most:
-            self._results.pop(next(iter(self._results)), None)
+        for oldest in list(self._results)[: -self._most]:  # a copy: other threads may put results
+            self._results.pop(oldest, None)
