@@ -1,6 +1,5 @@
 """Structured control flow: the plain loop's results, eagerly and traced, and all derivatives."""
 
-from collections import OrderedDict
 from functools import partial
 
 import numpy as np
@@ -10,6 +9,7 @@ from tables import functions_of
 import tracker
 from tracker import cond, fori_loop, gradcheck, gradient, hessian, jit, jvp, scan, trace, while_loop
 from tracker.control import step_runner
+from tracker.support.recently_used import RecentlyUsed
 
 RNG = np.random.default_rng(0)
 W, XS, H0 = 0.3 * RNG.normal(size=(4, 4)), RNG.normal(size=(7, 4)), RNG.normal(size=4)
@@ -456,14 +456,7 @@ def nested_loops(x):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Bodies are compiled by themselves after a few steps."""
-    monkeypatch.setattr(step_runner, "_PROFILE_AFTER", 10)
-    monkeypatch.setattr(step_runner, "_compile_cost", lambda body: 50)
-    monkeypatch.setattr(step_runner, "_profiles", OrderedDict())
-
-
-@pytest.mark.usefixtures("impatient")
-def test_long_loops_run_natively_while_they_are_traced(monkeypatch):
+    """Bodies are compiled by themselves after a few steps: the names of those that are."""
     compiled, compile_body = [], step_runner._compile_body
 
     def noted(function, **options):
@@ -471,21 +464,27 @@ def test_long_loops_run_natively_while_they_are_traced(monkeypatch):
         return compile_body(function, **options)
 
     monkeypatch.setattr(step_runner, "_compile_body", noted)
+    monkeypatch.setattr(step_runner, "_PROFILE_AFTER", 10)
+    monkeypatch.setattr(step_runner, "_compile_cost", lambda body: 50)
+    monkeypatch.setattr(step_runner, "_profiles", RecentlyUsed(9))
+    return compiled
+
+
+def test_long_loops_run_natively_while_they_are_traced(impatient):
     x = np.linspace(0.5, 1.5, 12)
     fast = jit(lambda x: gradient(nested_loops, x)[0])
     first = fast(x)
-    assert len(compiled) >= 2
+    assert len(impatient) >= 2
     np.testing.assert_allclose(first, gradient(nested_loops, x)[0], rtol=1e-12)
     np.testing.assert_allclose(fast(x), first, rtol=1e-14)
 
 
-@pytest.mark.usefixtures("impatient")
-def test_guards_of_native_steps():
+def test_guards_of_native_steps(impatient):
     def f(x):
         return fori_loop(0, 90, lambda i, t: t + x if t < 80.0 else t - x, 0.0)
 
     assert jit(f)(1.0) == f(1.0) == 80.0
-    assert any(body.native is not None for body in step_runner._profiles.values())
+    assert impatient
 
 
 @pytest.mark.usefixtures("impatient")

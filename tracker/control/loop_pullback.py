@@ -9,7 +9,7 @@ sum_t a_t b_t = [a_1 a_2 ...] [b_1; b_2; ...].
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import compress
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from tracker.autodiff.reverse import Times, reverse_sweep
 from tracker.control.body import (
+    TracedBody,
     as_tangent_of,
     as_tangent_of_value,
     is_active,
@@ -34,17 +35,22 @@ from tracker.control.undo_log import (
     restore,
     sample_of_none,
 )
+from tracker.ir.fingerprint import fingerprint
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, operands_of
 from tracker.ir.lowering import Pick
 from tracker.ir.op import LINEAR
+from tracker.ir.types import type_of
 from tracker.ops.elementwise.binary import add, divide, multiply
 from tracker.ops.linalg.matmul import matmul
 from tracker.ops.shape.create import identity
+from tracker.support.recently_used import RecentlyUsed
 from tracker.support.structs import record, replace
 from tracker.tape.record import aval_of, data_of, replay, value_of, wrap
 from tracker.tape.tracing.tracer import close_leaf, current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value, new_epoch
+
+_traced_steps: RecentlyUsed[Hashable, tuple[Function, list[int | None]]] = RecentlyUsed(64)
 
 
 @record()
@@ -257,13 +263,8 @@ class ReverseLoop:
             *last,
             *map(self._sample, per_step),
         ]
-        with np.errstate(all="ignore"):  # the loop itself warns at the steps that it runs
-            traced = trace_body("back", self.step, samples, run.consts)
-        before = len(traced.hoisted) + len(self.carry_cotangents)
-        summed = [pairs is None for pairs in self.factors]
-        unused = [before + at for at, is_summed in enumerate(summed) if not is_summed]
-        inputs = tuple(v for at, v in enumerate(traced.function.inputs) if at not in unused)
-        traced.function = replace(traced.function, inputs=inputs)
+        traced, factor_counts = self._traced_step(samples)
+        summed = [count is None for count in factor_counts]
         made = self.record_loop(
             traced,
             run.count,
@@ -279,15 +280,52 @@ class ReverseLoop:
         totals, stacks = iter(sums), iter(factors)
         of_consts = [
             next(totals)
-            if pairs is None
-            else _concatenated_product([(next(stacks), next(stacks)) for _ in pairs])
-            for pairs in self.factors
+            if count is None
+            else _concatenated_product([(next(stacks), next(stacks)) for _ in range(count)])
+            for count in factor_counts
         ]
         return [
             *fill_by_mask(of_consts, self.active_consts),
             *fill_by_mask(of_carries, self.active_carries),
             *fill_by_mask(of_rows, self.active_rows),
         ]
+
+    def _traced_step(self, samples: list[Any]) -> tuple[TracedBody, list[int | None]]:
+        """The traced step, and how many products of factors make up each sum, if any do. No code of
+        the user's runs in a step, so loops with equal bodies have one."""
+        consts, key = self.run.consts, self._key_of_step(samples)
+        known = None if key is None else _traced_steps.get(key)
+        if known is not None:
+            return TracedBody(known[0], list(consts)), known[1]
+        with np.errstate(all="ignore"):  # the loop itself warns at the steps that it runs
+            traced = trace_body("back", self.step, samples, consts)
+        counts = [None if pairs is None else len(pairs) for pairs in self.factors]
+        before = len(traced.hoisted) + len(self.carry_cotangents)
+        unused = [before + at for at, count in enumerate(counts) if count is not None]
+        inputs = tuple(v for at, v in enumerate(traced.function.inputs) if at not in unused)
+        traced.function = replace(traced.function, inputs=inputs)
+        has_guards = any(isinstance(each, Guard) for each in traced.function.body)
+        if key is not None and len(traced.hoisted) == len(consts) and not has_guards:
+            _traced_steps.put(key, (traced.function, counts))
+        return traced, counts
+
+    def _key_of_step(self, samples: list[Any]) -> Hashable | None:
+        """What a traced step depends on; None if that is not known."""
+        run, body = self.run, self.run.body
+        if body.functions or body.calls_python or body.has_side_effects:
+            return None
+        mark = fingerprint(body)
+        maybe = (*self.output_cotangents, *self.saved_cotangents, *run.saved_carries)
+        return mark and (
+            mark,
+            tuple([step.where for step in body.body]),
+            tuple([type_of(aval_of(x)) for x in (*run.consts, *samples)]),
+            tuple([x is None for x in maybe]),
+            (*self.active_consts, None, *self.active_carries, None, *self.active_rows),
+            tuple(run.undone),
+            isinstance(run.count, Tracked),
+            self.times,
+        )
 
 
 def carries_read_by_pullback(body: Function, consts: int, carries: int) -> tuple[int, ...]:

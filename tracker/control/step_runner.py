@@ -12,7 +12,6 @@ and raises `ReplayDiverged`.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,6 +22,7 @@ from tracker.ir.op import Op
 from tracker.ir.types import Bundle, type_of
 from tracker.jit import why_unavailable
 from tracker.ops.declare.bundle import pick
+from tracker.support.recently_used import RecentlyUsed
 from tracker.support.structs import replace
 from tracker.tape.observers import Stepper, thread_state
 from tracker.tape.plain_replay import plain_replay
@@ -31,9 +31,8 @@ _COMPILE_COST = 5_000  # equations that NumPy runs, at 3 us each, while a small 
 _COMPILE_COST_OF_EQUATION = 100  # and while one more equation of a body is
 _BYTES_PER_EQUATION = 1 << 13  # that NumPy copies in about this time: carries that steps write into
 _PROFILE_AFTER = 500  # equations before the body is looked up
-_CACHE_SIZE = 128  # bodies
 
-_profiles: OrderedDict[str, _BodyProfile] = OrderedDict()
+_profiles: RecentlyUsed[str, _BodyProfile] = RecentlyUsed(128)
 _equations_replayed = 0  # in total, including nested loops
 
 
@@ -115,12 +114,11 @@ def _compile_cost(body: Function) -> int:
 
 def _profile_of(function: Function) -> _BodyProfile:
     key = fingerprint(function)
-    if key is None:  # what Python runs may be another object
-        return _BodyProfile()
-    profile = _profiles.setdefault(key, _BodyProfile())
-    _profiles.move_to_end(key)
-    while len(_profiles) > _CACHE_SIZE:
-        _profiles.popitem(last=False)
+    profile = None if key is None else _profiles.get(key)
+    if profile is None:
+        profile = _BodyProfile()
+        if key is not None:  # else, what Python runs may be another object
+            _profiles.put(key, profile)
     return profile
 
 

@@ -33,9 +33,11 @@ from tracker.ir.op import Joint, define
 from tracker.ir.types import Bundle, Type
 from tracker.ops.declare.bundle import BundleParts, pick, unbundle
 from tracker.ops.elementwise.comparison import less, logical_and
-from tracker.support.structs import record
-from tracker.tape.record import ReplayDiverged, apply, data_of, replay
+from tracker.support.structs import record, replace
+from tracker.tape.record import ReplayDiverged, apply, data_of, record_result, replay
+from tracker.tape.tracing.placeholders import resolve_placeholder
 from tracker.tape.tracing.tracer import StopGradient, note_trip_count
+from tracker.tape.tracked import Tracked
 
 _INITIAL_STACK_BYTES = 1 << 20  # of saved carries, reserved in any case
 _INITIAL_STACK_STEPS = 1 << 16  # at most, unless the trace saw more
@@ -68,20 +70,33 @@ def infer(*operands: Type, **params: Any) -> Type:
 
 def evaluate(*operands: Any, **params: Any) -> tuple[Any, ...]:
     p = WhileParams(**params)
+    return _results(p, *_run(p, operands, p.capacity if p.keep else None))
+
+
+def _run(
+    p: WhileParams, operands: Sequence[Any], limit: int | None
+) -> tuple[list[Any], list[list[Any]]]:
+    """The final carries, and what each step, of which there may be a limit, keeps."""
     of_cond, of_body, carried = split_list(operands, p.cond_consts, p.body_consts)
-    types = [p.body.outputs[i].type for i in p.keep]
-    stacks = [np.zeros((p.capacity, *t.shape), t.dtype) for t in types]
-    count = 0
+    kept: list[list[Any]] = []
     holds, step = make_stepper(p.cond), make_stepper(p.body)
     while holds([*of_cond, *carried])[0]:
-        if p.keep and count == p.capacity:
+        if len(kept) == limit:
             raise ReplayDiverged
-        for stack, at in zip(stacks, p.keep, strict=True):
-            stack[count] = carried[at]
+        kept.append([carried[at] for at in p.keep])
         carried = list(step([*of_body, *carried]))
-        count += 1
-    note_trip_count(p.body, count)
-    return (*carried, np.int64(count), *stacks)
+    note_trip_count(p.body, len(kept))
+    return carried, kept
+
+
+def _results(p: WhileParams, carried: list[Any], kept: list[list[Any]]) -> tuple[Any, ...]:
+    """What the op gives, of what `_run` gives."""
+    types = [p.body.outputs[at].type for at in p.keep]
+    stacks = [np.zeros((p.capacity, *t.shape), t.dtype) for t in types]
+    for row, numbers in enumerate(kept):
+        for stack, number in zip(stacks, numbers, strict=True):
+            stack[row] = number
+    return (*carried, np.int64(len(kept)), *stacks)
 
 
 def record_while(
@@ -92,8 +107,17 @@ def record_while(
     operands, params = _operands_and_params(cond, body, carries, 0)
     if capacity is None:
         capacity = _initial_capacity(body)
-    params["capacity"] = _capacity(operands, params, len(carries), capacity)
-    return unbundle(apply(while_, operands, params))
+    p = WhileParams(**params)
+    ends, kept = _run(p, [*map(data_of, operands)], None)
+    params["capacity"] = _capacity(len(kept), capacity)
+    found = _results(replace(p, capacity=params["capacity"]), ends, kept)
+    return unbundle(_recorded(operands, params, found))
+
+
+def _recorded(operands: tuple[Any, ...], params: dict[str, Any], found: tuple[Any, ...]) -> Any:
+    """As `apply` gives the results of a loop, which has run."""
+    is_tracked = Tracked in map(type, map(resolve_placeholder, operands))
+    return record_result(while_, operands, params, found) if is_tracked else found
 
 
 def _initial_capacity(body: TracedBody) -> int:
@@ -102,10 +126,8 @@ def _initial_capacity(body: TracedBody) -> int:
     return min(_INITIAL_STACK_BYTES // max(size, 1), _INITIAL_STACK_STEPS)
 
 
-def _capacity(operands: Sequence[Any], params: dict[str, Any], at: int, least: int) -> int:
-    """The length of stacks for the steps that a loop takes now, which are result number `at`, and
-    for more."""
-    steps = int(evaluate(*map(data_of, operands), **{**params, "keep": ()})[at])
+def _capacity(steps: int, least: int) -> int:
+    """The length of stacks for the steps that a loop takes now, and for more."""
     return 1 << max(2 * steps, least, 15).bit_length()
 
 
@@ -133,9 +155,10 @@ def count_steps(
         body = trace_body("next_step", next_step, starts, [*step.hoisted, *rows])
         (_, *operands), params = _operands_and_params(cond, body, starts, 0)
         params["keep"] = ()
-        least = _initial_capacity(body)
-        length = min(limit, _capacity((limit, *operands), params, len(carries), least))
-        made = apply(while_, (length, *operands), params)
+        p = WhileParams(**params)
+        ends, kept = _run(p, [*map(data_of, (limit, *operands))], None)
+        length = min(limit, _capacity(len(kept), _initial_capacity(body)))
+        made = _recorded((length, *operands), params, _results(p, ends, kept))
         return apply(pick, (made,), {"at": len(carries)}), length
 
 

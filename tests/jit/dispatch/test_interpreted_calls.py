@@ -2,7 +2,6 @@
 
 import functools
 import traceback
-from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from tracker import tree
 from tracker.control import step_runner
 from tracker.jit.dispatch import interpreter
 from tracker.jit.runtime.compile_queue import drain
+from tracker.support.recently_used import RecentlyUsed
 
 X = np.linspace(0.5, 2.0, 12)
 COUNT = 8
@@ -299,7 +299,7 @@ def test_the_steps_of_interpreted_loops_are_not_compiled_by_themselves(monkeypat
 
     monkeypatch.setattr(step_runner, "_PROFILE_AFTER", 10)
     monkeypatch.setattr(step_runner, "_compile_cost", lambda body: 50)
-    monkeypatch.setattr(step_runner, "_profiles", OrderedDict())
+    monkeypatch.setattr(step_runner, "_profiles", RecentlyUsed(9))
     monkeypatch.setattr(step_runner, "_compile_body", noted)
     fast = tracker.value_and_grad(tracker.jit(lambda x: np.sum(_newton(x)) + _loop(x)))
     fast(X)

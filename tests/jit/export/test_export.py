@@ -25,6 +25,16 @@ def recurrent(w, xs):
     return np.sum(scan(lambda h, x: (np.tanh(w @ h + x), None), np.zeros(4), xs)[0])
 
 
+def recurrent_in_substeps(w, xs):
+    def step(h, x):
+        for _ in range(30):
+            h = 0.5 * np.tanh(w @ h + x) + 0.25 * h
+        return h, np.sum(h)
+
+    last, sums = scan(step, np.zeros(4), xs)
+    return np.sum(last) + sums @ sums
+
+
 SQUARE, SMALL = RNG.normal(size=(30, 30)), RNG.normal(size=(5, 5))
 SPD = SQUARE @ SQUARE.T + 30 * np.eye(30)
 Z = RNG.normal(size=30) + 1j * RNG.normal(size=30)
@@ -60,6 +70,7 @@ PROGRAMS = {
     "complex numbers": (lambda z, w, k: np.abs(np.exp(z) * w) ** k, 1 - 2j, 0.5j, 3.0),
     "complex result": (lambda z, w: (z * w, z[0] + w), Z, 2j),
     "complex64": (lambda z, w: z * np.complex64(w), Z.astype(np.complex64), np.complex64(1j)),
+    "long steps": (value_and_grad(recurrent_in_substeps), SMALL[:4, :4], X[:, :4]),
     "a branch, a sort": (lambda x: np.sort(x)[:3] if x[0] > -9 else x[:3], V),
 }
 

@@ -10,7 +10,8 @@ from tables import functions_of
 
 import tracker
 from tracker.control import scan
-from tracker.jit.llvm import engine
+from tracker.jit.codegen.artifact import deserialize
+from tracker.jit.llvm import engine, object_cache
 from tracker.jit.pipeline import lowered_cache
 from tracker.jit.runtime import blas
 from tracker.jit.runtime.compile_queue import drain
@@ -23,13 +24,13 @@ W = np.linspace(-1.0, 1.0, 8).reshape(4, 2)
 def made(monkeypatch):
     """What programs were lowered by the compiler, and not found."""
     programs = []
-    real = lowered_cache.Program.lowered.fget
+    real = lowered_cache.Program.lower
 
-    def lowered(program):
+    def lower(program, bodies):
         programs.append(program)
-        return real(program)
+        return real(program, bodies)
 
-    monkeypatch.setattr(lowered_cache.Program, "lowered", property(lowered))
+    monkeypatch.setattr(lowered_cache.Program, "lower", lower)
     return programs
 
 
@@ -94,6 +95,25 @@ def test_a_known_program_is_not_lowered_again(folder, made, f):
     assert len(programs(folder)) == 1
     assert_same(run(gradient(f), X, W), first)
     assert len(made) == 1
+
+
+def long_looped(x, w):
+    """A loop that runs in machine code while it is traced."""
+
+    def step(c, row):
+        for _ in range(80):
+            c = np.sin(c) * 0.9 + row @ w
+        return c, np.sum(c)
+
+    last, sums = scan(step, x[0, :2], np.concatenate([x] * 60))
+    return np.sum(last) + np.sum(sums**2)
+
+
+def test_bodies_that_two_programs_have_are_in_the_file(folder):
+    first = run(gradient(long_looped), X, W)
+    bodies = [object_cache.read(file.name, deserialize).bodies for file in programs(folder)]
+    assert any(bodies)
+    assert_same(run(gradient(long_looped), X, W), first)
 
 
 def test_different_programs_are_lowered(folder, made, monkeypatch):

@@ -38,6 +38,19 @@ def _filled(x):
     return y
 
 
+def _integrated_in_substeps(x):
+    """The loop runs in machine code while it is traced, and its program has that body."""
+
+    def step(_, state):
+        position, speed = state
+        for _ in range(100):
+            position = position + 1e-5 * speed
+            speed = speed - 1e-5 * np.sin(position)
+        return position, speed
+
+    return tracker.fori_loop(0, 400, step, (x, np.cos(x)))[0]
+
+
 PROGRAMS = {
     "functions": (lambda x: np.exp(-x) * np.tanh(x) + np.log1p(x**2) ** 1.5, _normal(57)),
     "float32": (lambda x: np.sum(np.sin(x) * x / (1 + x * x)), _normal(301, dtype=np.float32)),
@@ -62,6 +75,7 @@ PROGRAMS = {
     "strides": (lambda x: x[::2, 1:-1] * x[1::2, 2:] - x.T[1:7, :10].T, _normal(20, 8)),
     "written": (_filled, _normal(30)),
     "counted": (_integrated, _normal(9)),
+    "counted, with long steps": (_integrated_in_substeps, _normal(9)),
     "conditional": (_newton, np.abs(_normal(9)) + 0.5),
 }
 

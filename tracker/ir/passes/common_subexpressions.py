@@ -1,5 +1,5 @@
-"""Common subexpressions of four kinds: equations with one op, operands and params; guards; a sort
-and the argsort of one array; and nested functions that are equal up to the names of variables.
+"""Common subexpressions of three kinds: equations with one op, operands and params; guards; and a
+sort and the argsort of one array.
 
 Invariant: an equation with an opaque param may hold state, so it is not merged with another one.
 """
@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from tracker.ir.fingerprint import fingerprint
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.passes.manager import (
     BodyWriter,
     Property,
     as_pass,
-    replace_nested,
     rewrite_equations,
     substitute,
     with_body,
@@ -83,24 +81,3 @@ def reuse_sort_order(function: Function) -> Function:
         return True
 
     return rewrite_equations(function, rewrite)
-
-
-DISTINCT_BODIES = Property("nested functions that are equal when traced are one")
-
-
-@as_pass(establishes=(DISTINCT_BODIES,))
-def dedupe_bodies(function: Function) -> Function:
-    """Have equations with equal nested functions refer to the first of these.
-
-    A Python loop around `cond` or `scan` traces the bodies at each step: without this pass, 160
-    steps would be 160 functions to simplify, plan and compile, and no loop could be made of them,
-    because steps that refer to different functions are not equal.
-    """
-    if len(function.functions) < 2:
-        return function
-    first: dict[Hashable, Function] = {}
-    changed: dict[Function, Function] = {}
-    for nested in function.functions.values():
-        changed[nested] = first.setdefault(fingerprint(nested) or nested, nested)
-    kept = {nested.name: nested for nested in first.values()}
-    return function if len(kept) == len(changed) else replace_nested(function, changed, kept)

@@ -20,7 +20,7 @@ import numpy as np
 
 from tracker.config import current
 from tracker.ir.graph import Eqn, Guard
-from tracker.jit.codegen.artifact import CALL_PATTERN, KernelModule, LoweredProgram
+from tracker.jit.codegen.artifact import CALL_PATTERN, Bodies, KernelModule, LoweredProgram
 from tracker.jit.codegen.kernel_modules import (
     KernelText,
     deduplicate,
@@ -48,8 +48,9 @@ from tracker.jit.schedule.plan_data import (
     Store,
     memory_of,
 )
+from tracker.jit.schedule.shared_plans import is_shareable, keep_plan
 from tracker.jit.schedule.steps import LoopFunction, Step
-from tracker.support.structs import record
+from tracker.support.structs import record, replace
 
 _LONG_DRIVER = 400  # lines; a longer driver is a module of its own, without loop passes
 _FLOAT64 = np.dtype(np.float64)
@@ -59,13 +60,20 @@ _SCRATCH_REFERENCE = re.compile(r"<(\d+)>")  # a scratch buffer, until its addre
 _emit_control = lazy_import("tracker.jit.codegen.control_flow", "emit_control")
 
 
-def lower(plan: Plan, slots: FrameSlots, stopwatch: Stopwatch | None = None) -> LoweredProgram:
+def lower(
+    plan: Plan,
+    slots: FrameSlots,
+    bodies: Bodies = Bodies.INSIDE,
+    stopwatch: Stopwatch | None = None,
+) -> LoweredProgram:
     """The module that computes a plan; with a stopwatch, one that times its steps."""
-    driver = DriverWriter(plan, slots, stopwatch=stopwatch)
+    if stopwatch or current().perf or current().gdb:  # names of functions are of one program
+        bodies = Bodies.INSIDE
+    driver = DriverWriter(plan, slots, stopwatch=stopwatch, bodies=bodies)
     driver.emit()
     coalesced = coalesce_buffers(driver.candidates, driver.lifetimes)
     if coalesced:
-        driver = DriverWriter(plan, slots, stopwatch=stopwatch)
+        driver = DriverWriter(plan, slots, stopwatch=stopwatch, bodies=bodies)
         driver.coalesced = coalesced
         driver.emit()
     return driver.lowered()
@@ -99,8 +107,10 @@ class DriverWriter(UnrolledCode):
         slots: FrameSlots,
         parent: DriverWriter | None = None,
         stopwatch: Stopwatch | None = None,
+        bodies: Bodies = Bodies.INSIDE,
     ) -> None:
         super().__init__(plan, slots, parent.needs if parent else ModuleNeeds())
+        self.where_bodies_are: Bodies = parent.where_bodies_are if parent else bodies
         self.stopwatch, self.owns_stopwatch = stopwatch, parent is None
         self.lapped_at = 0  # the number of lines at the last lap
         self.symbols: set[str] = parent.symbols if parent else set()
@@ -108,6 +118,9 @@ class DriverWriter(UnrolledCode):
         self.bodies: list[str] = parent.bodies if parent else []
         self.body_functions: dict[Any, BodyFunction] = parent.body_functions if parent else {}
         self.descriptions: dict[str, str] = parent.descriptions if parent else {}
+        self.programs_of_bodies: dict[str, LoweredProgram] = (
+            parent.programs_of_bodies if parent else {}
+        )
 
     def lowered(self) -> LoweredProgram:
         """The module, once it is emitted."""
@@ -125,19 +138,51 @@ class DriverWriter(UnrolledCode):
         body = self.body_functions.get((id(plan), in_place))
         if body is not None:
             return body
-        child = DriverWriter(plan, slots, self, self.stopwatch if has_steps(plan) else None)
-        if in_place:
-            child.coalesced = control.coalesced
-        child.emit()
-        symbol = f"@body{len(self.bodies)}"
-        text, scratch = child._function_text(
-            f"{symbol}(ptr noalias %slots, ptr %scratch)", owns=False
-        )
-        self.bodies.append(text)
-        self._describe(symbol, control.eqn.op.name, [control.eqn])
-        body = BodyFunction(symbol, scratch, child.has_guards, child.can_raise)
+        coalesced = control.coalesced if in_place else {}
+        if self._is_apart(plan, in_place):
+            body = self._body_apart(plan, slots, in_place, coalesced)
+        else:
+            stopwatch = self.stopwatch if has_steps(plan) else None
+            child = DriverWriter(plan, slots, self, stopwatch)
+            child.coalesced = coalesced
+            child.emit()
+            body, text = child.as_body(len(self.body_functions))
+            self.bodies.append(text)
+            self._describe(body.symbol, control.eqn.op.name, [control.eqn])
         self.body_functions[id(plan), in_place] = body
         return body
+
+    def _is_apart(self, plan: Plan, in_place: frozenset[int]) -> bool:
+        if self.where_bodies_are is Bodies.KNOWN_APART:
+            return in_place in plan.derived
+        return self.where_bodies_are is Bodies.APART and is_shareable(plan.function)
+
+    def _body_apart(
+        self, plan: Plan, slots: FrameSlots, in_place: frozenset[int], coalesced: Coalescing
+    ) -> BodyFunction:
+        """A body in modules of its own, written once for all programs."""
+        if in_place not in plan.derived:
+            child = DriverWriter(plan, slots)
+            child.coalesced = coalesced
+            child.emit()
+            body, text = child.as_body(0)
+            text = text.replace("define internal", "define", 1)
+            plan.derived[in_place] = body, child._split_modules(text, body.scratch)
+            keep_plan(plan)
+        known: tuple[BodyFunction, LoweredProgram] = plan.derived[in_place]
+        body, program = known
+        symbol = f"@body{len(self.body_functions)}"
+        self.programs_of_bodies[symbol[1:]] = program
+        self.needs.intrinsics.add(f"declare i64 {symbol}(ptr, ptr)")
+        self.symbols |= program.symbols
+        return replace(body, symbol=symbol)
+
+    def as_body(self, number: int) -> tuple[BodyFunction, str]:
+        """The function of a body, once it is emitted, and its text."""
+        symbol = f"@body{number}"
+        head = f"{symbol}(ptr noalias %slots, ptr %scratch)"
+        text, scratch = self._function_text(head, owns=False)
+        return BodyFunction(symbol, scratch, self.has_guards, self.can_raise), text
 
     def emit(self) -> None:
         """Emit the code, level by level."""
@@ -230,7 +275,9 @@ class DriverWriter(UnrolledCode):
 
     def _split_modules(self, driver: str, scratch: int) -> LoweredProgram:
         """One module; several, where the driver is long."""
-        symbols, borrowed = frozenset(self.symbols), frozenset(self.needs.ufunc_loops)
+        symbols = frozenset(self.symbols)
+        of_bodies = (program.ufunc_loops for program in self.programs_of_bodies.values())
+        borrowed = frozenset(self.needs.ufunc_loops).union(*of_bodies)
         kernels, merged = deduplicate(list(self.kernels.values()))
         loops: tuple[KernelModule, ...] = ()
         if len(self.lines) > _LONG_DRIVER:
@@ -248,6 +295,7 @@ class DriverWriter(UnrolledCode):
             scratch=scratch,
             callbacks=called,
             descriptions=self.descriptions,
+            bodies=self.programs_of_bodies,
         )
 
     def emit_kernel(self, kernel: Kernel) -> None:

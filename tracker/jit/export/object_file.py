@@ -314,8 +314,7 @@ def _sized_function(
     frame = _frame(traced, function, set(passed))
     lowered = _lowered(function, frame, lengths_vary)
     _require_definitions(name, function, lowered)
-    texts = [lowered.text, *(loops.text for loops in lowered.kernel_modules)]
-    return SizedFunction(inputs, outputs, frame, texts, lowered.symbols)
+    return SizedFunction(inputs, outputs, frame, lowered.texts, lowered.symbols)
 
 
 def _require_plain_values(name: str, trace: Trace) -> None:

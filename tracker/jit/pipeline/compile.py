@@ -11,6 +11,7 @@ import functools
 import time
 from typing import Any
 
+from tracker.jit.codegen.artifact import Bodies
 from tracker.jit.guards import signature
 from tracker.jit.guards.signature import ArrayOut, Outputs, array_out
 from tracker.jit.llvm.engine import KERNELS_OPTIMISED, OPTIMISED, QUICK
@@ -52,14 +53,18 @@ def _compile_native(trace: Trace, lengths_vary: bool, can_be_quick: bool) -> Com
     """One native call; None if NumPy must compute a part."""
     layout, outputs, arrays = calling_layout(trace, lengths_vary)
     program = Program(trace.function, layout)
-    lowered = lowered_cache.load_or_lower(program)
+    first = Bodies.KNOWN_APART if can_be_quick else Bodies.INSIDE
+    lowered = lowered_cache.load_or_lower(program, first)
     if lowered is None:
         return None
     hosts = list(map(_host_call, lowered.callbacks))
 
     def compiled(level: int) -> CompiledTrace:
+        relowered = level == OPTIMISED and bool(lowered.bodies)
+        text = lowered_cache.load_or_lower(program, Bodies.INSIDE) if relowered else lowered
+        assert text is not None
         with compile_stage("compiling with LLVM"):
-            linked = bind(program, lowered, trace.signature, outputs, arrays, level)
+            linked = bind(program, text, trace.signature, outputs, arrays, level)
         return CompiledTrace(program, [linked], hosts, entry=linked.entry)
 
     if not (can_be_quick and lowered.is_long):

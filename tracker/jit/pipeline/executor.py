@@ -15,6 +15,7 @@ import numpy as np
 from tracker.errors import RuleError
 from tracker.ir.graph import Const, Function, Guard, Var
 from tracker.jit.abi import native_callable
+from tracker.jit.codegen.artifact import Bodies
 from tracker.jit.guards import signature
 from tracker.jit.guards.signature import ArrayOut, Outputs, Signature, array_out, scalar_out
 from tracker.jit.kernels.python_callbacks import host_function
@@ -197,7 +198,8 @@ class _SegmentCall:
         program = Program.optimised(function, layout)
         with compile_stage("compiling with LLVM", segment.function.name):
             if self.meter is None:
-                linked = bind(program, program.lowered, call, outputs, level=self.level)
+                bodies = Bodies.APART if self.level == QUICK else Bodies.INSIDE
+                linked = bind(program, program.lower(bodies), call, outputs, level=self.level)
             else:
                 linked = self.meter.bind(program, call, outputs)
         self.pieces.append(linked)
@@ -205,8 +207,10 @@ class _SegmentCall:
 
 
 def _plain_layout(x: Any) -> Any:
-    """A value as a native segment takes it."""
+    """A value as a native segment takes it, which gives numbers for arrays without axes."""
     if isinstance(x, np.ndarray):
+        if not x.ndim:
+            return x[()]
         if isinstance(signature.array_leaf(x), signature.ArrayLeaf):
             return x
         return np.array(x, dtype=x.dtype.newbyteorder("="), order="C")

@@ -16,7 +16,7 @@ from tracker.config import current, dump
 from tracker.ir.graph import Function
 from tracker.jit.abi import loader
 from tracker.jit.abi.entry import PlanTraits
-from tracker.jit.codegen.artifact import CALL_PATTERN, LAPS, LoweredProgram
+from tracker.jit.codegen.artifact import BODY, CALL_PATTERN, LAPS, LoweredProgram
 from tracker.jit.guards.signature import Outputs, Signature
 from tracker.jit.llvm import engine, object_cache, perf_map
 from tracker.jit.pipeline.program import Program
@@ -82,20 +82,11 @@ def bind(
 ) -> LinkedProgram:
     """Machine code of this level for a call of this signature; `laps`: the cells of a text that
     times its steps (`codegen/stopwatch.py`)."""
-    loans = loader.loop_symbols(lowered.ufunc_loops)
-    kernel_level = engine.OPTIMISED if level == engine.KERNELS_OPTIMISED else level
-    symbols = {**loans, **_addresses(lowered, kernel_level)}
+    keep: list[Any] = [laps]
+    symbols = _compiled_functions(lowered, level, keep)
     if laps is not None:
         symbols.update(loader.buffer_addresses({LAPS: laps}))
-    modules: list[engine.Module] = []
-    keep: list[Any] = [laps]
-    for each in lowered.kernel_modules:
-        text, tables = loader.lift_to_buffers(each.text)
-        bound = {**loader.buffer_addresses(tables), **symbols}
-        module = object_cache.compile_or_load(text, level=kernel_level, symbols=bound)
-        symbols.update((name, module.address(name)) for name in each.exports)
-        modules.append(module)
-        keep += [module, *tables.values()]
+    modules = [each for each in keep if isinstance(each, engine.Module)]
     if lowered.callbacks:
         addresses, needed = _bound_callbacks(lowered.callbacks)
         symbols.update(addresses)
@@ -127,6 +118,28 @@ def bind(
             dump(stage, functools.partial(getattr, module, stage))
     program.drop_intermediates()
     return LinkedProgram(program, (entry.module, *modules), entry, lowered.scratch)
+
+
+def _compiled_functions(lowered: LoweredProgram, level: int, keep: list[Any]) -> dict[str, int]:
+    """The addresses of what a text calls, its own kernels and bodies compiled; `keep` gets their
+    modules, and the objects behind the addresses."""
+    kernel_level = engine.OPTIMISED if level == engine.KERNELS_OPTIMISED else level
+    symbols = {**loader.loop_symbols(lowered.ufunc_loops), **_addresses(lowered, kernel_level)}
+
+    def compiled(text: str, level: int, symbols: dict[str, int]) -> engine.Module:
+        text, tables = loader.lift_to_buffers(text)
+        bound = {**loader.buffer_addresses(tables), **symbols}
+        module = object_cache.compile_or_load(text, level=level, symbols=bound)
+        keep.extend((module, *tables.values()))
+        return module
+
+    for each in lowered.kernel_modules:
+        module = compiled(each.text, kernel_level, symbols)
+        symbols.update((name, module.address(name)) for name in each.exports)
+    for name, body in lowered.bodies.items():
+        module = compiled(body.text, level, _compiled_functions(body, level, keep))
+        symbols[name] = module.address(BODY)
+    return symbols
 
 
 def _addresses(lowered: LoweredProgram, level: int) -> dict[str, int]:

@@ -8,7 +8,6 @@ this analysis alone. Start at `_choose_bodies`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tracker.ir.graph import Function
 from tracker.jit.codegen.control_flow import body_slots
@@ -18,7 +17,7 @@ from tracker.jit.schedule.buffer_coalescing import Coalescing
 from tracker.jit.schedule.plan import make_plan
 from tracker.jit.schedule.plan_data import Buffer, ControlFlow, Plan
 from tracker.ops.shape.memory_order import MemoryOrder
-from tracker.support.structs import field, record
+from tracker.support.structs import record
 
 _CarryMoves = tuple[tuple[int, int], ...]  # (input of a body, the result that becomes it)
 
@@ -31,7 +30,7 @@ def planned(
 ) -> Plan:
     """The plan of a program; see `make_plan`."""
     plan = make_plan(function, strides, output_orders, lengths_vary, step_planners=STEP_PLANNERS)
-    _choose_bodies(plan, _KnownBodies())
+    _choose_bodies(plan, {})
     return plan
 
 
@@ -50,21 +49,14 @@ class _BodyPlan:
         return [new for old, new in self.carried.items() if self.coalesced.get(old) is new]
 
 
-@record()
-class _KnownBodies:
-    """Bodies that loops may share: their first plans, and the chosen ones."""
-
-    plans: dict[Function, Plan] = field(default_factory=dict)
-    chosen: dict[Any, _BodyPlan] = field(default_factory=dict)
-
-
-def _choose_bodies(plan: Plan, known: _KnownBodies) -> None:
-    """Choose the body plans of the loops of a plan, and of those in their bodies."""
+def _choose_bodies(plan: Plan, known: dict[Function, Plan]) -> None:
+    """Choose the body plans of the loops of a plan, and of those in their bodies. `known`: the
+    plans of bodies that loops may share."""
     for control in (control for controls in plan.controls.values() for control in controls):
         for name, body in control.bodies.items():
             function = control.eqn.params[name]
-            if function not in known.plans:
-                known.plans[function] = body
+            if function not in known:
+                known[function] = body
                 _choose_bodies(body, known)
         moves = tuple(
             (control.first_carry + at, at)
@@ -72,14 +64,13 @@ def _choose_bodies(plan: Plan, known: _KnownBodies) -> None:
             if spare is not None
         )
         if moves:
-            _choose_body(control, moves, known)
+            _choose_body(control, moves, known[control.eqn.params["body"]])
 
 
-def _choose_body(control: ControlFlow, moves: _CarryMoves, known: _KnownBodies) -> None:
-    function = control.eqn.params["body"]
-    body = known.chosen.get((function, moves))
+def _choose_body(control: ControlFlow, moves: _CarryMoves, plan: Plan) -> None:
+    body: _BodyPlan | None = plan.derived.get(moves)
     if body is None:
-        body = known.chosen[function, moves] = _body_plan(known.plans[function], moves)
+        body = plan.derived[moves] = _body_plan(plan, moves)
     control.bodies["body"], control.coalesced = body.plan, body.coalesced
     control.in_place = frozenset(buffer.slot for buffer in body.in_place)
 

@@ -25,7 +25,7 @@ from tracker.config import current
 from tracker.ir.fingerprint import fingerprint
 from tracker.ir.graph import Function
 from tracker.ir.lowering import Contract, Expand, Routine
-from tracker.jit.codegen.artifact import LoweredProgram, deserialize, serialize
+from tracker.jit.codegen.artifact import Bodies, LoweredProgram, deserialize, serialize
 from tracker.jit.llvm import engine, object_cache
 from tracker.jit.pipeline.program import Program
 from tracker.jit.runtime import allocator, blas, interrupt_checks, thread_pool
@@ -34,15 +34,15 @@ from tracker.support.deferred_signals import SIGNALS_DEFERRED
 _MAY_CALL_BLAS = (Contract, Routine, Expand)  # kinds that may call BLAS or LAPACK
 
 
-def load_or_lower(program: Program) -> LoweredProgram | None:
+def load_or_lower(program: Program, bodies: Bodies) -> LoweredProgram | None:
     """The text of a program, cached or new; None if machine code cannot run all of it."""
-    name = _file_name(program)
+    name = _file_name(program, bodies)
     cached = None if name is None else object_cache.read(name, deserialize)
     if cached is not None:
         return cached
     if not program.is_whole:
         return None
-    lowered = program.lowered
+    lowered = program.lower(bodies)
     if name is not None and _is_cacheable(program, lowered):
         object_cache.put(name, *serialize(lowered))
     return lowered
@@ -56,7 +56,7 @@ def _is_cacheable(program: Program, lowered: LoweredProgram) -> bool:
     )
 
 
-def _file_name(program: Program) -> str | None:
+def _file_name(program: Program, bodies: Bodies) -> str | None:
     """The name of a program's file; None if it has none."""
     settings = current()
     is_shown = settings.dump or settings.perf or settings.gdb
@@ -65,7 +65,8 @@ def _file_name(program: Program) -> str | None:
     mark, source = fingerprint(program.traced), _source_fingerprint()
     if mark is None or source is None:
         return None
-    parts = (mark, repr(program.layout), *_environment(), source, _blas_fingerprint(program.traced))
+    called = (bodies.name, _blas_fingerprint(program.traced))
+    parts = (mark, repr(program.layout), *_environment(), source, *called)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest() + ".program"
 
 

@@ -53,7 +53,7 @@ class Meter:
         started, layout = time.perf_counter_ns(), program.layout
         assert layout is not None
         stopwatch = Stopwatch()
-        lowered = lower(program.plan, layout.slots, stopwatch)
+        lowered = lower(program.plan, layout.slots, stopwatch=stopwatch)
         laps = np.zeros(1 + 2 * len(stopwatch.steps), np.int64)
         laps[_LEAST_LAP] = np.iinfo(np.int64).max
         self.programs.append((stopwatch, laps))

@@ -10,9 +10,7 @@ from tracker.ir.graph import Function
 from tracker.ir.passes import loop_limits, manager
 from tracker.ir.passes.common_subexpressions import (
     COMPOSITE,
-    DISTINCT_BODIES,
     common_subexpressions,
-    dedupe_bodies,
     reuse_sort_order,
 )
 from tracker.ir.passes.contractions import contract_products
@@ -26,6 +24,7 @@ from tracker.ir.passes.loops.prune_results import prune_loop_results
 from tracker.ir.passes.loops.rematerialize import rematerialize
 from tracker.ir.passes.matmul_rewrites import rewrite_products
 from tracker.ir.passes.scatter import rewrite_scatters
+from tracker.ir.passes.shared_bodies import DISTINCT_BODIES, dedupe_bodies
 from tracker.ir.passes.simplify import simplify, simplify_writers
 from tracker.ir.verify import verify
 from tracker.jit.pipeline.partition import is_one_call, why_host

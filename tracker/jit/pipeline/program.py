@@ -1,7 +1,7 @@
 """A program: from an IR function to text, each step on demand.
 
 `CallingLayout` is what the text depends on besides the function. A program whose text is in the
-cache (`lowered_cache.py`) runs no step, unless it is explained. Start at `Program.lowered`.
+cache (`lowered_cache.py`) runs no step, unless it is explained. Start at `Program.lower`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tracker.ops.shape.memory_order import MemoryOrder
 from tracker.support.structs import record
 
 if TYPE_CHECKING:
-    from tracker.jit.codegen.artifact import LoweredProgram
+    from tracker.jit.codegen.artifact import Bodies, LoweredProgram
     from tracker.jit.pipeline.partition import Stage
 
 _optimise = lazy_import("tracker.jit.pipeline.pass_order", "optimise")
@@ -80,11 +80,10 @@ class Program:
         plan: Plan = _planned(self.function, form.strides, form.output_orders, form.lengths_vary)
         return plan
 
-    @property
-    def lowered(self) -> LoweredProgram:
+    def lower(self, bodies: Bodies) -> LoweredProgram:
         """The text."""
         assert self.layout is not None
-        lowered: LoweredProgram = _lower(self.plan, self.layout.slots)
+        lowered: LoweredProgram = _lower(self.plan, self.layout.slots, bodies)
         return lowered
 
     def drop_intermediates(self) -> None:

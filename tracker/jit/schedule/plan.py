@@ -73,6 +73,7 @@ from tracker.jit.schedule.plan_data import (
 from tracker.jit.schedule.reduction_fusion import fuse_reductions
 from tracker.jit.schedule.row_windows import RowWindow, row_window
 from tracker.jit.schedule.scan import plan_scan, reversed_scans
+from tracker.jit.schedule.shared_plans import kept_plan
 from tracker.jit.schedule.steps import StepPlanners
 from tracker.ops.shape.memory_order import MemoryOrder, c_strides
 
@@ -346,7 +347,9 @@ class Planner(Placement):
         """The plan of a body, which loops and branches may share."""
         plan = self.bodies.get(function)
         if plan is None:
-            plan = make_plan(function, step_planners=self.step_planners, body=True)
+            plan = kept_plan(function)
+            if plan is None:
+                plan = make_plan(function, step_planners=self.step_planners, body=True)
             self.bodies[function] = plan
         return plan
 

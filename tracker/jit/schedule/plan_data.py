@@ -190,7 +190,8 @@ class Plan:
     scatters, scans, and kernels written by hand).
 
     `copies`: copies in C order of stored values. `outputs`: the buffer of each output; for an
-    unrolled one, its strides.
+    unrolled one, its strides. `derived`: what was found out about the plan of a body, and written
+    of it, for all loops and programs that have it.
     """
 
     function: Function
@@ -206,6 +207,7 @@ class Plan:
     copies: dict[Var, Location] = field(default_factory=dict)
     outputs: list[Buffer | tuple[int, ...]] = field(default_factory=list)
     level_count: int = 0
+    derived: dict[Any, Any] = field(default_factory=dict)
 
 
 def buffer_location(buffer: Buffer, ready: int = 0, strides: MemoryOrder = None) -> InMemory:

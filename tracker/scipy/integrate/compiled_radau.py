@@ -19,6 +19,7 @@ from tracker.control import while_loop, while_loop_history
 from tracker.scipy.integrate.compiled_runge_kutta import (
     LARGEST_FACTOR,
     LEAST_FACTOR,
+    NO_STEPS,
     SAFETY,
     CompiledFlow,
     rms,
@@ -75,7 +76,9 @@ class RadauFlow(CompiledFlow):
     def _first_state(self, y0: Any, slope: Any, size: Any) -> Any:
         slopes = np.stack([0.0 * slope] * 3)
         zero = 0.0 * size
-        return _RadauState(self.start, y0, slope, size, np.False_, 0, slopes, zero, zero, zero)
+        return _RadauState(
+            self.start, y0, slope, size, np.False_, NO_STEPS, slopes, zero, zero, zero
+        )
 
     def _attempt(self, state: Any) -> Any:
         t, y, tableau = state.t, state.y, self.tableau
@@ -153,7 +156,9 @@ class RadauFlow(CompiledFlow):
             is_solved = ~fails & ((norm == 0) | (has_rate & (left * norm < tolerance)))
             return np.where(fails, z, z + dz), count + 1, norm, is_solved, fails
 
-        z, count, _, is_solved, _ = while_loop(goes_on, iterate, (z, 0, 0.0, np.False_, np.False_))
+        z, count, _, is_solved, _ = while_loop(
+            goes_on, iterate, (z, 0, np.float64(0.0), np.False_, np.False_)
+        )
         return z, count, is_solved
 
     @property

@@ -24,6 +24,7 @@ from tracker.support.structs import record, replace
 from tracker.transforms.vmap import vmap
 
 SAFETY, LEAST_FACTOR, LARGEST_FACTOR = 0.9, 0.2, 10.0
+NO_STEPS = np.int64(0)  # no Python number: a carry that changes its type is traced twice
 
 
 @record()
@@ -114,8 +115,10 @@ class CompiledFlow:
         if self.events is not None:
             values = ignore_derivatives(self.events.values(self.start, y0))
             counts = np.zeros(len(self.events.functions), int)
-        stiff = None if self.control.most_stiff_steps is None else 0
-        return _State(self.start, y0, slope, size, np.False_, 0, slopes, values, counts, stiff)
+        stiff = None if self.control.most_stiff_steps is None else NO_STEPS
+        return _State(
+            self.start, y0, slope, size, np.False_, NO_STEPS, slopes, values, counts, stiff
+        )
 
     def _is_stopped(self, state: _State) -> Any:
         assert self.events is not None

@@ -441,7 +441,7 @@ def _compiled_result(
     events: Events,
 ) -> Any:
     """The solution by a loop, or None. It has nothing in which a compiled method is not SciPy's."""
-    start, end = (1.0 * x for x in t_span)
+    start, end = (np.float64(1.0) * x for x in t_span)
     y0 = 1.0 * _state_vector(y0)
     is_explicit, has_events = method in EXPLICIT_METHODS, bool(events.functions)
     if bool(start == end) or (has_events and not is_explicit):

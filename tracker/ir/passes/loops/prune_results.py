@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from typing import Any
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var, operands_of, unused_name
 from tracker.ir.lowering import Loop, Pick, While
@@ -26,6 +27,7 @@ def prune_loop_results(function: Function) -> Function:
     if not any(isinstance(op.lower, (Loop, While)) for op in function.ops):
         return function
     functions = dict(function.functions)
+    pruned: dict[Any, Function] = {}
     used = _read(function.body, function.outputs)
     picked: dict[Atom, set[int]] = {}
     for eqn in function.eqns:
@@ -35,7 +37,7 @@ def prune_loop_results(function: Function) -> Function:
 
     def rewrite(new: BodyWriter, eqn: Eqn) -> bool | Atom:
         if isinstance(eqn.op.lower, (Loop, While)):
-            loop, stays[loop.out] = _prune(eqn, picked.get(eqn.out, set()), functions)
+            loop, stays[loop.out] = _prune(eqn, picked.get(eqn.out, set()), functions, pruned)
             if loop is eqn:
                 return False
             new.body.append(loop)
@@ -56,8 +58,11 @@ def _read(steps: Iterable[Eqn | Guard], outputs: Iterable[Atom]) -> set[Atom]:
     return {*outputs, *itertools.chain.from_iterable(map(operands_of, steps))}
 
 
-def _prune(eqn: Eqn, picked: set[int], functions: dict[str, Function]) -> tuple[Eqn, list[int]]:
-    """The loop without what nothing reads, and which of its results are left."""
+def _prune(
+    eqn: Eqn, picked: set[int], functions: dict[str, Function], pruned: dict[Any, Function]
+) -> tuple[Eqn, list[int]]:
+    """The loop without what nothing reads, and which of its results are left. `pruned`: the new
+    bodies, which loops share."""
     assert isinstance(eqn.out.type, Bundle)
     parts, operands, params = eqn.out.type.parts, eqn.operands, dict(eqn.params)
     first_kept = len(parts) - len(params["keep"])
@@ -75,11 +80,14 @@ def _prune(eqn: Eqn, picked: set[int], functions: dict[str, Function]) -> tuple[
         rows = range(consts + carries, len(nested.inputs))
         inputs += [at for at in rows if nested.inputs[at] in read]
         if len(inputs) < len(nested.inputs) or len(left) < len(nested.outputs):
-            name = unused_name(f"{nested.name}_", functions)
-            taken = tuple([nested.inputs[at] for at in inputs])
-            params["body"] = functions[name] = replace(
-                nested, name=name, inputs=taken, body=tuple(steps), outputs=outputs
-            )
+            key = nested, *inputs, None, *left
+            if key not in pruned:
+                name = unused_name(f"{nested.name}_", functions)
+                taken = tuple([nested.inputs[at] for at in inputs])
+                pruned[key] = functions[name] = replace(
+                    nested, name=name, inputs=taken, body=tuple(steps), outputs=outputs
+                )
+            params["body"] = pruned[key]
             params["carries"] = len(live)
             operands = (operands[0], *(operands[1 + at] for at in inputs))  # a length first
     stays = [*left, *kept]
