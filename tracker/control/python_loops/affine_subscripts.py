@@ -65,7 +65,7 @@ def index_at(
             stop = subscript.start.now + width * subscript.step
             plain.append(slice(subscript.start.now, stop if stop >= 0 else None, subscript.step))
     index = canonical_index(tuple(plain), shape)
-    if any(subscript is not None and subscript.start.terms for subscript in subscripts):
+    if any(p is not None and (p.start.terms or p.grows) for p in subscripts):
         return IterationIndex.of(index, tuple(subscripts))
     return index
 
