@@ -291,6 +291,12 @@ def note_unknown_subscript() -> None:
         iteration.has_learned = True
 
 
+def note_learned(*forms: Affine) -> None:
+    """Something depends on the values that forms have in this iteration alone."""
+    for iteration in active_iterations():
+        iteration.has_learned |= any(form.factor(iteration.variable) for form in forms)
+
+
 def _wrapped(form: Affine, highest: int, extent: int) -> Affine | None:
     """A position, from the end if it is negative, where that is one form for all iterations."""
     if form.low < 0:
