@@ -100,7 +100,7 @@ class GrowingValues:
         if (form, extent) not in self.positions:
             given = (self.number(form),)
             made = self.body.emit(to_discrete, given, {"dtype": _INT}, np.intp(0))
-            if self.body.counts.low <= 0:  # a pullback is traced as if there were an iteration
+            if self.body.may_be_empty:  # a pullback is traced as if there were an iteration
                 made = self._emit_array(minimum, made, np.intp(extent - 1))
                 made = self._emit_array(maximum, made, np.intp(0))
             self.positions[form, extent] = made

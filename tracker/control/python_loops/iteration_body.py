@@ -225,9 +225,9 @@ class IterationBody:
         found = {start}
         for value, _, _ in self.needed:
             in_loop = isinstance(value.op.lower, (Loop, Pick))
-            if found.intersection(value.operands if in_loop else value.operands[:1]) and (
-                in_loop or value.op is put
-            ):
+            operands = value.operands if in_loop else value.operands[:1]
+            is_read = any(type(o) is Value and o in found for o in operands)
+            if is_read and (in_loop or value.op is put):
                 found.add(value)
         return found
 
@@ -237,6 +237,12 @@ class IterationBody:
         self.substitutes[symbol.value] = made
         self.end_carry(made, self.emit(add, (made, symbol.step), NO_PARAMS, made.aval))
         return made
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether this loop, or one around it, may take no iteration."""
+        outer = self.iteration.tracer.iterations
+        return self.counts.low <= 0 or any(each.variable.last.low < 0 for each in outer)
 
     def iteration_number(self, variable: LoopVariable) -> Any:
         """The number of the iteration of this loop, or of one around it."""
