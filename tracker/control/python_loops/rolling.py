@@ -316,6 +316,8 @@ class LoopRoller:
             return None  # the plain loop is as fast
         run.iteration.appended = [value for value in lists.values if value not in numbers]
         results, stacks = body.after(RecordedLoop([body], has_all_paths=True).record())
+        if any(type(x) is not Tracked for x in stacks.values()):
+            return None  # nothing that it reads is tracked
         found = [
             data if data is not None else made for data, made in zip(exact, results, strict=True)
         ]
