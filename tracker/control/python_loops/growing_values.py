@@ -98,13 +98,16 @@ class GrowingValues:
     def position(self, form: Affine, extent: int) -> Value:
         """A form as an index array."""
         if (form, extent) not in self.positions:
-            given = (self.number(form),)
-            made = self.body.emit(to_discrete, given, {"dtype": _INT}, np.intp(0))
-            if self.body.may_be_empty:  # a pullback is traced as if there were an iteration
-                made = self._emit_array(minimum, made, np.intp(extent - 1))
-                made = self._emit_array(maximum, made, np.intp(0))
-            self.positions[form, extent] = made
+            self.positions[form, extent] = self._discrete(self.number(form), extent - 1)
         return self.positions[form, extent]
+
+    def _discrete(self, number: Any, highest: int) -> Value:
+        """An int of the iteration, of at most so much, as NumPy's."""
+        made = self.body.emit(to_discrete, (number,), {"dtype": _INT}, np.intp(0))
+        if self.body.may_be_empty:  # a pullback is traced as if there were an iteration
+            made = self._emit_array(minimum, made, np.intp(highest))
+            made = self._emit_array(maximum, made, np.intp(0))
+        return made
 
     def mask(self, spans: Spans, shape: tuple[int, ...]) -> Value:
         """Where an array lies within its spans."""
@@ -485,15 +488,17 @@ class GrowingValues:
         count, *operands = value.operands
         counts = self.body.iteration.symbolic.counts.get(count, Affine(params["length"]))
         most = counts.high
-        fixed = params["consts"] + params["carries"]
-        if any(map(self.spans_of, operands[:fixed])) or not most:
+        rows_at = params["consts"] + params["carries"]
+        if any(map(self.spans_of, operands[:rows_at])) or not most:
             raise NotRollable("a loop reads slices whose extents move with an outer one")
-        rows = [self._rows(x, Span(Affine(0), counts, most)) for x in operands[fixed:]]
+        given = self.body.read(count)
+        fixed = map(self.body.read, operands[:rows_at])
+        rows = [self._rows(x, Span(Affine(0), counts, most)) for x in operands[rows_at:]]
         stacks = value.aval[params["carries"] :]
         avals = [np.zeros((most, *stack.shape[1:]), stack.dtype) for stack in stacks]
         made = self.body.emit(
             value.op,
-            (*map(self.body.read, (count, *operands[:fixed])), *rows),
+            (self._discrete(given, most) if counts.terms else given, *fixed, *rows),
             {**params, "length": most},
             (*value.aval[: params["carries"]], *avals),
         )

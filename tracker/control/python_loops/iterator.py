@@ -20,14 +20,16 @@ from tracker.control.python_loops.rolling import LoopRoller
 from tracker.ir.op import NUMPY
 from tracker.jit.tracing import UnreadZip
 from tracker.ops.shape.create import item
+from tracker.support.cpython import frame_locals
 from tracker.support.structs import record
 from tracker.tape.observers import thread_state
-from tracker.tape.record import apply, value_of, wrap
+from tracker.tape.record import apply, aval_of, value_of, wrap
 from tracker.tape.tracing.loop_index import (
     Affine,
     SymbolicIteration,
     affine_form,
     note_learned,
+    note_short_end,
 )
 from tracker.tape.tracing.tracer import Tracer, current_tracer
 from tracker.tape.tracked import Tracked
@@ -50,7 +52,7 @@ def start(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
         return None
     if source.count < (1 if source.moves else _MIN_TRIP_COUNT):
         return None
-    return LoopIterator(tracer, code, source)
+    return LoopIterator(tracer, code, source, frame)
 
 
 # What is iterated ---------------------------------------------------------------------------------
@@ -64,7 +66,7 @@ class _Source:
     counts    how many items there are in every iteration of the loops around it
     has_item  whether there is an item with this number: lists may grow and shrink meanwhile
     over      the arrays and lists that hold the items
-    first     the first item of a range in every iteration of the loops around it
+    first     the first item of a range, likewise, and its `step`
     """
 
     counts: Affine
@@ -73,6 +75,7 @@ class _Source:
     has_item: Callable[[int], bool]
     over: tuple[Any, ...] = ()
     first: Affine = Affine(0)
+    step: int = 1
 
     @property
     def count(self) -> int:
@@ -83,6 +86,11 @@ class _Source:
     def moves(self) -> bool:
         """Whether items, or how many there are, move with the loops around it."""
         return bool(self.counts.terms or self.first.terms)
+
+    def now(self) -> _Source:
+        """What the loop goes through in this iteration of the loops around it alone."""
+        first, count = self.first.now, Affine(self.count)
+        return _range_source(first, Affine(first), self.step, count) if self.moves else self
 
 
 def _source(kind: str, given: tuple[Any, ...]) -> _Source | None:
@@ -165,6 +173,7 @@ def _range_source(first: Any, low: Affine, step: int, counts: Affine) -> _Source
         symbolic,
         lambda at: at < counts.now,
         first=low,
+        step=step,
     )
 
 
@@ -207,20 +216,27 @@ class LoopIterator:
     at           the number of the next iteration; `tracked_at`: the same number, where it depends
                  on what the iterations before have computed
     first        the first iteration that may be symbolic: those before it are part of the outer
-                 iteration, if that is symbolic
+                 iteration, if that is symbolic; `situation`: what it depends on
     begun        the first symbolic iteration that is not rolled yet
     """
 
-    def __init__(self, tracer: Tracer, code: LoopCode, source: _Source) -> None:
-        self.tracer, self.code, self.source = tracer, code, source
+    def __init__(self, tracer: Tracer, code: LoopCode, source: _Source, frame: FrameType) -> None:
+        self.tracer, self.source = tracer, source
         self.roller = LoopRoller(tracer, code, source.counts, source.over)
         self.lists = [(x, [*x]) for x in source.over if type(x) is list]
-        self.at = 0
+        self.at, self.first = 0, 0
         self.tracked_at: Any = None
         self.begun: int | None = None
-        self.first = tracer.first_symbolic.get(code, 0) if tracer.iterations else 0
-        if source.counts.terms:
-            self.first = min(self.first, source.counts.low)
+        self.situation: Any = None
+        if tracer.iterations:
+            local = frame_locals(frame)
+            carried = code.carried & local.keys()
+            classes = frozenset((name, type(aval_of(local[name]))) for name in carried)
+            self.situation = code, classes
+            self.first = tracer.first_symbolic.get(self.situation, 0)
+        if source.counts.terms and self.first > source.counts.low:
+            self.first = source.counts.low
+            note_short_end(source.counts)
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -256,7 +272,7 @@ class LoopIterator:
         if self.tracked_at is not None:
             return self.source.item(self.tracked_at)
         if at >= self.source.counts.low:
-            note_learned(self.source.counts)  # that there is this iteration
+            self._note_alone()  # that there is this iteration
         return self.source.item(at)
 
     def _may_roll(self, at: int) -> bool:
@@ -268,15 +284,21 @@ class LoopIterator:
         return may_roll and self.roller.may_begin(at) and self._has_first_items()
 
     def _note_failure(self) -> None:
-        """Symbolic iterations are not rolled. What they have computed of their symbolic numbers is
-        that of this outer iteration alone; in the next one, more iterations come before them. (By
-        then numbers have settled on a type, and inner loops have iterations.)"""
+        """Symbolic iterations, whose numbers are those of this outer iteration, are not rolled. In
+        the next one, more iterations come before them: by then numbers have settled on a type, and
+        inner loops have iterations."""
         assert self.begun is not None
-        note_learned(self.source.counts, self.source.first)
+        self._note_alone()
         known = self.tracer.first_symbolic
-        if self.tracer.iterations and not self.roller.paths and known == self.known:
-            known[self.code] = min(self.begun + 1, _MAX_FIRST)
+        if self.situation is not None and not self.roller.paths and known == self.known:
+            known[self.situation] = min(self.begun + 1, _MAX_FIRST)
         self.begun = None
+
+    def _note_alone(self) -> None:
+        """What comes is that of this outer iteration alone."""
+        note_learned(self.source.counts, self.source.first)
+        self.source = self.source.now()
+        self.roller.counts = self.source.counts
 
     def _has_first_items(self) -> bool:
         """Whether lists hold what they did when the loop began."""

@@ -44,6 +44,7 @@ _RETRIES = 3
 _LESSONS = 3  # attempts that fail because of containers that were not known by their parts
 _MORE_ATTEMPTS = 8  # iterations of a loop that branches, which may take other paths
 _MAX_PATHS = 8
+_MAX_PLAIN_AT_END = 3
 _MAX_SEGMENTS = 16  # parts of a loop whose iterations branch alike, on plain numbers
 _MIN_BRANCHES = 16  # iterations of which some branch; other calls will branch otherwise
 _TEST = -1  # the key of what a loop tests, among carries
@@ -108,6 +109,7 @@ class LoopRoller:
     conditions   what iterations since the first of these have branched on; `has_branched`: whether
                  any has, so that there are more attempts
     alike_until  the iteration from which on branches on plain numbers are other ones
+    plain_at_end  how many of the last iterations are not rolled: loops in them are too short
     """
 
     def __init__(
@@ -115,7 +117,7 @@ class LoopRoller:
     ) -> None:
         self.tracer, self.code, self.counts, self.over = tracer, code, counts, over
         self.attempts, self.retries = _ATTEMPTS, _RETRIES
-        self.alike_until = 0
+        self.alike_until, self.plain_at_end = 0, 0
         self.known: set[Place] = set()
         self.lessons = _LESSONS
         self.run: _SymbolicRun | None = None
@@ -129,7 +131,9 @@ class LoopRoller:
         """Whether iteration number `at` may be made a symbolic one."""
         if not self.attempts and self.retries and at.bit_count() == 1:
             self.attempts, self.retries = 1, self.retries - 1
-        return self.attempts > 0
+        return self.attempts > 0 and (
+            not self.plain_at_end or at < self.counts.const - self.plain_at_end
+        )
 
     def begin(self, frame: FrameType, at: int, test: Value | None = None) -> Iteration | None:
         """Make iteration number `at` a symbolic one, if what it may change can be compared."""
@@ -155,7 +159,9 @@ class LoopRoller:
         ):
             return None  # what it tests might change unseen, and the loop be left
         since = at - paths[0].at if paths else 0
-        end = self.counts if at >= self.alike_until else Affine(self.alike_until)
+        end = self.counts.minus(Affine(self.plain_at_end))
+        if at < self.alike_until:
+            end = Affine(min(self.alike_until, end.const))
         last = end.minus(Affine(1 + at - since))
         symbolic = SymbolicIteration(last, len(tracer.iterations), state.may_grow, since)
         begin = len(tracer.recording.equations)
@@ -171,6 +177,16 @@ class LoopRoller:
         self.run.tuples = _pairs(places.tuples(frame), originals)
         tracer.iterations.append(symbolic)
         return iteration
+
+    @property
+    def _binds(self) -> bool:
+        """Whether the last iteration binds names that are read after the loop."""
+        return bool(self.code.read_after - self.code.carried)
+
+    def _counts_from(self, at: int, may_leave: bool = False) -> Affine:
+        """How many iterations may be rolled from this one on."""
+        last = max(self.plain_at_end, self._binds or may_leave)
+        return self.counts.minus(Affine(at + last))
 
     def end(self, frame: FrameType, test: Value | None = None) -> RolledLoop | None:
         """The symbolic iteration, if there is one, has ended: roll the loop; None if plain
@@ -190,6 +206,7 @@ class LoopRoller:
                 del self.tracer.errors[run.marks[0] :]
             if rolled is None:
                 self._learn_places(run, frame)
+                self._learn_end(run)
                 with_plain_numbers(run.state, constants)
                 self._restore(run, constants, frame)
         return rolled
@@ -210,6 +227,13 @@ class LoopRoller:
             self.lessons -= 1
             self.attempts += 1
             self.known |= found
+
+    def _learn_end(self, run: _SymbolicRun) -> None:
+        """Leave more of the last iterations plain, if loops in them have too few iterations."""
+        may_learn = not self.counts.terms and self.plain_at_end < _MAX_PLAIN_AT_END
+        if run.symbolic.ends_short and may_learn:
+            self.plain_at_end += 1
+            self.attempts += 1
 
     def _restore(self, run: _SymbolicRun, constants: ConstantValues, frame: FrameType) -> None:
         """Give names and attributes plain numbers again, and forget guards on them."""
@@ -290,14 +314,12 @@ class LoopRoller:
     ) -> RolledLoop | None:
         """Roll a loop whose iterations do not branch."""
         carries = list(run.carries.all.values())
-        # The last iteration binds names that are read after the loop.
-        peeled = bool(self.code.read_after - self.code.carried)
-        counts = self.counts.minus(Affine(run.at + peeled))
-        if counts.terms and (lists.parts or peeled or constants.doubtful):
+        counts = self._counts_from(run.at)
+        if counts.terms and (lists.parts or self._binds or constants.doubtful):
             return None
         is_segment = run.at < self.alike_until < self.counts.const
         if is_segment:
-            counts = Affine(self.alike_until - run.at)
+            counts = Affine(min(self.alike_until - run.at, counts.const))
         run.symbolic.variable.last = counts.minus(Affine(1))
         run.iteration.carries, run.iteration.appended = carries, lists.values
         body = IterationBody(run.iteration, counts)
@@ -410,9 +432,9 @@ class LoopRoller:
         """How many iterations may be rolled. The plain loop runs the last one of a `for` statement,
         if it may leave the loop, or binds names."""
         first = runs[0]
-        binds = bool(self.code.read_after - self.code.carried)
-        peeled = first.test is None and (binds or any(run.may_leave for run in runs))
-        return self.counts.minus(Affine(first.at + peeled))
+        if first.test is not None:
+            return self.counts.minus(Affine(first.at))
+        return self._counts_from(first.at, any(run.may_leave for run in runs))
 
     def _guard_count(self, first: _SymbolicRun, count: Any, counts: Affine, until_new: int) -> None:
         """Whether the loop takes all iterations is a branch, unless a plain iteration comes after

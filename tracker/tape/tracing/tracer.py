@@ -139,7 +139,8 @@ class Tracer:
     errors           errors raised because of values: a function that goes on has branched on them
     iterations       symbolic ones, of loops that are running, innermost last (`loop_index.py`)
     tested_loops     running loops that are no `for` statements; they hold frames
-    first_symbolic   loops within others -> the first iteration that may be symbolic
+    first_symbolic   (loop within another, classes of what it carries) -> its first iteration that
+                     may be symbolic
     abort_reason     why the trace cannot be used; the call goes on as plain Python
     fills_caches     whether code that is not traced filled caches: the next call finds them full
     origin           what the next equations derive from: a recorded value, or a line as text
