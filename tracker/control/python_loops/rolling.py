@@ -305,7 +305,7 @@ class LoopRoller:
         count = constants.count_alike(left, list(run.carries.all.values()), outcomes)
         if count is None:
             return None
-        if count >= max(_MIN_BRANCHES, left // _MAX_SEGMENTS):
+        if count == left or count >= max(_MIN_BRANCHES, left // _MAX_SEGMENTS):
             return run.at + count
         return None if self.attempts else run.at + 1
 
@@ -496,8 +496,8 @@ def _flag(is_bound: bool) -> Carry:
 
 def _are_all_paths(outcomes: Sequence[tuple[bool, ...]]) -> bool:
     """Whether iterations that branch in these ways take every path that there is."""
-    if len(outcomes) == 1:
-        return not outcomes[0]
+    if len(outcomes) < 2:
+        return [*outcomes] == [()]
     sides = [[path[1:] for path in outcomes if path[:1] == (side,)] for side in (True, False)]
     return sum(map(len, sides)) == len(outcomes) and all(map(_are_all_paths, sides))
 
