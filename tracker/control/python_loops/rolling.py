@@ -280,7 +280,8 @@ class LoopRoller:
             if end is None:
                 return None
             if end > run.at + 1:
-                self.alike_until = end
+                is_known = run.at < self.alike_until  # what iterations read is within their arrays
+                self.alike_until = min(end, self.alike_until) if is_known else end
                 self._forget_guards(run, conditions)
                 conditions = {}
         if run.symbolic.has_learned:
