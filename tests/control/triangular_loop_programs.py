@@ -522,6 +522,54 @@ class PlainStarts:
         return tuple(found)
 
 
+class FirstAndLast:
+    """Inner loops of which the first iteration, or the last one, branches otherwise."""
+
+    @whole(square, vector)
+    def ends_of_rows(a, x):
+        y = np.zeros((len(x), len(x)))
+        for i in range(len(x)):
+            for j in range(i + 1):
+                if j == 0:
+                    y[i, j] = x[i]
+                elif j != i:
+                    y[i, j] = a[i, j] * y[i, j - 1]
+                else:
+                    y[i, i] = np.sin(x[i] * y[i, i - 1])
+        return y
+
+    @whole(square)
+    def diagonal_first(a):
+        for i in range(len(a)):
+            for j in range(i, len(a)):
+                if i == j:
+                    a[i, j] = np.sqrt(a[i, j])
+                else:
+                    a[i, j] = a[i, j] / a[i, i] - a[0, j]
+        return a
+
+    @program(None, M, X)
+    def last_iteration_of_possibly_empty_loops(a, x):
+        s = x[0]
+        for i in range(9):
+            for j in range(i + 1, 9):
+                s = s * 0.5 if j == 8 else s + a[i, j] * x[j]
+            a[i, i] = s
+        return a
+
+    @program(None, M, X)
+    def an_iteration_in_between(a, x):
+        for i in range(12):
+            for j in range(i):
+                if 2 * j == i:
+                    x[j] = x[j] * 0.5
+                elif j + 1 == i:
+                    x[j] = x[j] + a[i, j] * 0.1
+                else:
+                    x[j] = x[j] - a[j, i] * 0.1
+        return x
+
+
 class Bounds:
     """Ranges from and to numbers of outer loops."""
 

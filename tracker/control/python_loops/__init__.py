@@ -42,7 +42,8 @@ symbolic iteration: the bytecode of the loop, and of functions that it calls, is
   after one of them, and `for k in range(j)` has no iterations. An attempt that fails because of
   them makes the next one begin after them (`LoopIterator.first`): they are then a part of the outer
   iteration, if there are as many in all outer iterations. So that there are, the last outer
-  iterations may stay plain.
+  iterations may stay plain. So does the last iteration of an inner loop that alone passes a test
+  like `i == j`.
 
 Where iterations branch on values, the next ones are made symbolic, too, as long as they soon take
 other paths; then the loop has a branch for each path that was seen, and ends before the first

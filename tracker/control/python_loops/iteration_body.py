@@ -30,7 +30,13 @@ from tracker.ops.indexing.canonical import indexed_shape
 from tracker.ops.indexing.getitem import getitem, put, scatter
 from tracker.support.structs import field, record
 from tracker.tape.record import apply, wrap
-from tracker.tape.tracing.loop_index import Affine, IterationIndex, LoopVariable, SymbolicIteration
+from tracker.tape.tracing.loop_index import (
+    Affine,
+    IterationIndex,
+    LoopVariable,
+    SymbolicIteration,
+    number_of,
+)
 from tracker.tape.tracing.tracer import Tracer
 from tracker.tape.value import NO_PARAMS, Value
 
@@ -342,11 +348,7 @@ class IterationBody:
 
     def count_operand(self) -> Any:
         """The trip count, as a number of the iteration of the loop around this one."""
-        total: Any = self.counts.const
-        outer = self.iteration.tracer.iterations
-        for iteration in outer:
-            factor = self.counts.factor(iteration.variable)
-            total = total + wrap(iteration.number) * factor if factor else total
+        total, outer = number_of(self.counts), self.iteration.tracer.iterations
         if type(total) is not int:
             outer[-1].counts[total._value] = self.counts
             outer[-1].growing.add(total._value)  # the extent of what is stacked

@@ -30,6 +30,7 @@ from tracker.tape.tracing.loop_index import (
     affine_form,
     note_learned,
     note_short_end,
+    number_of,
 )
 from tracker.tape.tracing.tracer import Tracer, current_tracer
 from tracker.tape.tracked import Tracked
@@ -218,6 +219,7 @@ class LoopIterator:
     first        the first iteration that may be symbolic: those before it are part of the outer
                  iteration, if that is symbolic; `situation`: what it depends on
     begun        the first symbolic iteration that is not rolled yet
+    has_rolled   whether all but the last iteration are rolled, of a loop whose trip count moves
     """
 
     def __init__(self, tracer: Tracer, code: LoopCode, source: _Source, frame: FrameType) -> None:
@@ -227,6 +229,7 @@ class LoopIterator:
         self.at, self.first = 0, 0
         self.tracked_at: Any = None
         self.begun: int | None = None
+        self.has_rolled = False
         self.situation: Any = None
         if tracer.iterations:
             local = frame_locals(frame)
@@ -254,11 +257,15 @@ class LoopIterator:
         at, count = self.at, self.source.count
         if self.begun is not None and (at >= count or not roller.paths):
             self._note_failure()
+        counts = self.source.counts
         if not self.source.has_item(at):
-            if rolled is None:
-                note_learned(self.source.counts)  # how many iterations there are
+            if rolled is None and not self.has_rolled:
+                note_learned(counts)  # how many iterations there are
             raise StopIteration
         self.at = at + 1
+        if rolled is not None and counts.terms:
+            self.has_rolled = True
+            return self.source.item(number_of(counts.minus(Affine(1))))
         if self._may_roll(at):
             iteration = roller.begin(frame, at)
             if iteration is not None:
@@ -271,7 +278,7 @@ class LoopIterator:
                 return self.source.symbolic(iteration.symbolic, at, iteration.symbols)
         if self.tracked_at is not None:
             return self.source.item(self.tracked_at)
-        if at >= self.source.counts.low:
+        if at >= counts.low:
             self._note_alone()  # that there is this iteration
         return self.source.item(at)
 

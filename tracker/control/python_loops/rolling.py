@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker.control.python_loops.affine_subscripts import NotRollable
 from tracker.control.python_loops.constants import ConstantValues
 from tracker.control.python_loops.growing_lists import GrowingLists, with_plain_numbers
 from tracker.control.python_loops.iteration_body import Carry, Iteration, IterationBody, Symbol
@@ -275,7 +276,7 @@ class LoopRoller:
         if conditions is None or len(starts) < len(carries.all):
             return None
         run.is_plain = constants.values.issuperset(conditions)
-        if conditions and run.is_plain and not paths:
+        if conditions and run.is_plain and not paths and not self.counts.terms:
             end = self._end_of_branches(run, constants, conditions)
             if end is None:
                 return None
@@ -284,6 +285,9 @@ class LoopRoller:
                 self.alike_until = min(end, self.alike_until) if is_known else end
                 self._forget_guards(run, conditions)
                 conditions = {}
+        if conditions and not paths and self._are_settled(run, constants, conditions):
+            self._forget_guards(run, conditions)
+            conditions = {}
         if run.symbolic.has_learned:
             return None
         if conditions:
@@ -300,7 +304,7 @@ class LoopRoller:
     ) -> int | None:
         """The iteration from which on others branch otherwise, all on plain numbers; the next one
         if they soon do; None if they do and this may have been the last one to do so."""
-        if self.counts.terms or run.test is not None:
+        if run.test is not None:
             return None
         left = self.counts.const - run.at
         count = constants.count_alike(left, list(run.carries.all.values()), outcomes)
@@ -309,6 +313,23 @@ class LoopRoller:
         if count == left or count >= max(_MIN_BRANCHES, left // _MAX_SEGMENTS):
             return run.at + count
         return None if self.attempts else run.at + 1
+
+    def _are_settled(
+        self, run: _SymbolicRun, constants: ConstantValues, outcomes: dict[Value, bool]
+    ) -> bool:
+        """Whether all iterations of a loop whose trip count moves branch alike, the last one, which
+        stays plain, excepted."""
+        variable = run.symbolic.variable
+        if not self.counts.terms:
+            return False
+        has_more = self.counts.low > run.at  # than the iterations before this one, in any case
+        if has_more and constants.are_equal_at_first(outcomes, variable):
+            raise NotRollable("the first iteration branches otherwise than those after it")
+        count = constants.others_at_end(outcomes, variable)
+        if count is None or (count and not has_more):
+            return False
+        self.plain_at_end = count
+        return True
 
     def _roll_all(
         self, run: _SymbolicRun, constants: ConstantValues, lists: GrowingLists, frame: FrameType

@@ -209,6 +209,15 @@ def affine_form(x: Any) -> Affine | None:
     return made
 
 
+def number_of(form: Affine) -> Any:
+    """A form as a number: a tracked one, if it moves with loops."""
+    total: Any = form.const
+    for iteration in active_iterations():
+        factor = form.factor(iteration.variable)
+        total = total + wrap(iteration.number) * factor if factor else total
+    return total
+
+
 def _product(a: Affine, b: Affine) -> Affine | None:
     if b.terms:
         a, b = b, a
