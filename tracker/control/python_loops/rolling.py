@@ -106,7 +106,8 @@ class LoopRoller:
     known        the places of containers that are known by their parts, and of numbers in them that
                  change; `lessons`: how often more may become known
     run          the one that is running
-    paths        those before it that have taken different paths, without a plain one in between
+    paths        those before it that have taken different paths, without a plain one in between,
+                 which might change what they depend on
     conditions   what iterations since the first of these have branched on; `has_branched`: whether
                  any has, so that there are more attempts
     alike_until  the iteration from which on branches on plain numbers are other ones
@@ -195,6 +196,7 @@ class LoopRoller:
         run, self.run = self.run, None
         iterations = self.tracer.iterations
         if run is None or run.symbolic not in iterations:
+            self.paths = []  # a plain iteration may have changed what they depend on
             return None
         constants = ConstantValues(run.iteration, run.carried.plain)
         del iterations[iterations.index(run.symbolic) :]
