@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
-from python_loop_programs import program
+from python_loop_programs import X, program
 from stateful_loop_programs import PROGRAMS as PROGRAMS  # all of them
 
 Orbit = namedtuple("Orbit", "place speed")
@@ -646,3 +646,48 @@ class TuplesAreKept:
             pairs.append(pair)
             pairs.append((y, pair))
         return y, pairs[2] is pair, pairs[4] is pair, pairs[5][1] is pair, pairs[7][0]
+
+
+class ModesThatIterationsSwitch:
+    @program(None, 1.3 * X)
+    def by_tests_with_one_outcome(x):
+        state = {"mode": "up", "y": x}
+        for _ in range(30):
+            if state["mode"] == "up":
+                state["y"] = state["y"] * 1.2
+                if state["y"][0] > 2:
+                    state["mode"] = "down"
+            else:
+                state["y"] = state["y"] * 0.7
+                if state["y"][0] < 0.5:
+                    state["mode"] = "up"
+        return state["y"]
+
+    @program(None, 1.3 * X)
+    def by_tests_with_two_outcomes(x):
+        state = {"mode": "up", "y": x}
+        for _ in range(30):
+            if state["mode"] == "up":
+                state["y"] = state["y"] * 1.2
+                if state["y"][0] > 2:
+                    state["mode"] = "down"
+            else:
+                state["y"] = state["y"] * 0.7
+                if not state["y"][0] > 0.5:
+                    state["mode"] = "up"
+        return state["y"]
+
+    @program(None, 1.3 * X)
+    def while_a_condition_holds(x):
+        state, steps = {"mode": "up", "y": x}, 0
+        while np.sum(state["y"]) + steps < 60:
+            steps += 1
+            if state["mode"] == "up":
+                state["y"] = state["y"] * 1.2
+                if state["y"][0] > 2:
+                    state["mode"] = "down"
+            else:
+                state["y"] = state["y"] * 0.7
+                if not state["y"][0] > 0.5:
+                    state["mode"] = "up"
+        return state["y"]

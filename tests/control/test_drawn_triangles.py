@@ -53,6 +53,37 @@ def loops(draw):
 INNER = ["a[i, j] -= 0.1 * (a[i, :j] @ b[:j, j])", "y[: j + 1] += b[i, j] * b[j, : j + 1]"]
 
 
+INNER_RANGES = ["range(i)", "range(i + 1)", f"range(i, {N})", f"range(i + 1, {N})"]
+INNER_RANGES += ["range(i - 1, -1, -1)", f"range({N} - 1, i, -1)", f"range({N})"]
+INNERMOST = ["range(j)", "range(i)", f"range(j, {N})", "range(j + 1)", f"range(j + 1, {N})"]
+STARTS = ["0.0", "0", "1.5", "x[0]", "np.float32(0.5)"]
+TERMS = ["a[i, j] * x[j]", "x[i - j]", "b[j, i] * y[j]", "0.1 * j * x[0]", "y[j]"]
+READS = ["y[i] = t * 0.1", "y[i] = (x[i] - t) / b[i, i]", "a[i] = x * t", "s += np.sqrt(1 + t * t)"]
+
+
+@st.composite
+def sums(draw):
+    """The text of a function of a, b and x with sums in a loop over a triangle."""
+    lines = ["def drawn(a, b, x):", f"    y, s = np.ones({N}), 0.0"]
+    lines.append(f"    for i in {draw(st.sampled_from(RANGES[:4]))}:")
+    lines.append(f"        t = {draw(st.sampled_from(STARTS))}")
+    lines.append(f"        for j in {draw(st.sampled_from(INNER_RANGES))}:")
+    term = draw(st.sampled_from(TERMS))
+    if draw(st.booleans()):
+        lines.append("            u = 0.0")
+        lines.append(f"            for k in {draw(st.sampled_from(INNERMOST))}:")
+        lines.append("                u += b[i, k] * x[k] * 0.1")
+        term = "u * x[i]"
+    if draw(st.booleans()):
+        lines += ["            if i == j:", "                y[j] = y[j] * 0.9"]
+        lines += ["            else:", f"                t += {term}"]
+    else:
+        lines.append(f"            t += {term}")
+    lines.append(f"        {draw(st.sampled_from(READS))}")
+    lines.append("    return np.sum(a * a) + np.sum(np.cos(y)) + s")
+    return "\n".join(lines)
+
+
 def function_of(text):
     name = f"<drawn {hash(text)}>"
     linecache.cache[name] = len(text), None, text.splitlines(True), name
@@ -75,7 +106,7 @@ def every_loop_pays():
 
 
 @settings(deadline=None, max_examples=min(settings.default.max_examples // 4, 40))
-@given(loops())
+@given(st.one_of(loops(), sums()))
 def test_triangles(text):
     f = function_of(text)
     plain, jitted = copies(), tracker.jit(f)

@@ -13,6 +13,7 @@ import pytest
 from container_loop_programs import PROGRAMS
 from python_loop_programs import M, X
 from tables import functions_of
+from triangular_loop_programs import WHOLE
 
 import tracker
 from tracker.control.python_loops import iterator, rolling
@@ -99,6 +100,13 @@ def test_gradients(f, rolled, args, monkeypatch):
     for _ in range(2):
         _assert_equal(tuple(want), tuple(inside(*_arrays(args))))
         _assert_equal(tuple(want), tuple(tracker.gradient(outside, *_arrays(args))))
+
+
+@pytest.mark.parametrize(("f", "makers"), WHOLE)
+def test_traces_do_not_grow_with_arrays(f, makers):
+    traces = [tracker.trace(tracker.jit(f), *[make(n) for make in makers]) for n in (12, 17)]
+    few, many = [str(trace).count(" loop ") for trace in traces]
+    assert few == many
 
 
 # Prints, exceptions, draws, large arrays, other transformations -----------------------------------

@@ -1,8 +1,37 @@
 """Programs with Python loops in which extents and trip counts move; added to the others."""
 
 import numpy as np
+import pytest
 from python_loop_programs import PROGRAMS as PROGRAMS
 from python_loop_programs import M, X, program
+
+WHOLE = []  # programs whose traces have as many loops for larger arrays
+
+
+def whole(*makers):
+    """A program on arrays of some extent."""
+
+    def add(f):
+        WHOLE.append(pytest.param(f, makers, id=f.__name__))
+        return program(True, *[make(12) for make in makers])(f)
+
+    return add
+
+
+def square(n):
+    return np.linspace(-1.0, 1.2, n * n).reshape(n, n) ** 2 + 0.5
+
+
+def definite(n):
+    return square(n) @ square(n).T + n * np.eye(n)
+
+
+def vector(n):
+    return np.linspace(0.3, 1.7, n)
+
+
+def singles(n):
+    return vector(n).astype(np.float32)
 
 
 class Slices:
@@ -295,4 +324,300 @@ class TripCounts:
         for i in range(12):
             for j in range(i):
                 y[i, j] = np.sin(m[j, i]) * x[j]
+        return y
+
+
+class PlainStarts:
+    """Sums that start at Python's numbers, which they still are where a loop has no iterations."""
+
+    @whole(definite)
+    def cholesky_by_hand(a):
+        n = len(a)
+        factor = np.zeros((n, n))
+        for i in range(n):
+            for j in range(i + 1):
+                s = 0.0
+                for k in range(j):
+                    s += factor[i, k] * factor[j, k]
+                if i == j:
+                    factor[i, i] = np.sqrt(a[i, i] - s)
+                else:
+                    factor[i, j] = (a[i, j] - s) / factor[j, j]
+        return factor
+
+    @whole(definite)
+    def cholesky_by_columns(a):
+        n = len(a)
+        factor = np.zeros((n, n))
+        for j in range(n):
+            s = 0.0
+            for k in range(j):
+                s += factor[j, k] ** 2
+            factor[j, j] = np.sqrt(a[j, j] - s)
+            for i in range(j + 1, n):
+                s = 0
+                for k in range(j):
+                    s += factor[i, k] * factor[j, k]
+                factor[i, j] = (a[i, j] - s) / factor[j, j]
+        return factor
+
+    @whole(definite, vector)
+    def substitutions_by_hand(a, b):
+        n = len(b)
+        x, y = np.zeros(n), np.zeros(n)
+        for i in range(n):
+            s = 0.0
+            for j in range(i):
+                s += a[i, j] * y[j]
+            y[i] = (b[i] - s) / a[i, i]
+        for i in range(n - 1, -1, -1):
+            s = 0.0
+            for j in range(i + 1, n):
+                s += a[j, i] * x[j]
+            x[i] = (y[i] - s) / a[i, i]
+        return x, y
+
+    @whole(definite)
+    def lu_by_hand(a):
+        n = len(a)
+        lower, upper = np.zeros((n, n)), np.zeros((n, n))
+        for i in range(n):
+            for k in range(i, n):
+                s = 0.0
+                for j in range(i):
+                    s += lower[i, j] * upper[j, k]
+                upper[i, k] = a[i, k] - s
+            for k in range(i, n):
+                if i == k:
+                    lower[i, i] = 1.0
+                else:
+                    s = 0.0
+                    for j in range(i):
+                        s += lower[k, j] * upper[j, i]
+                    lower[k, i] = (a[k, i] - s) / upper[i, i]
+        return lower, upper
+
+    @whole(definite)
+    def elimination(a):
+        n = len(a)
+        for k in range(n):
+            for i in range(k + 1, n):
+                factor = a[i, k] / a[k, k]
+                for j in range(k, n):
+                    a[i, j] = a[i, j] - factor * a[k, j]
+        return a
+
+    @whole(definite)
+    def gram_schmidt_by_hand(a):
+        n = len(a)
+        q = np.zeros((n, n))
+        for j in range(n):
+            v = a[:, j].copy()
+            for i in range(j):
+                r = 0.0
+                for k in range(n):
+                    r += q[k, i] * a[k, j]
+                v = v - r * q[:, i]
+            s = 0.0
+            for k in range(n):
+                s += v[k] * v[k]
+            q[:, j] = v / np.sqrt(s)
+        return q
+
+    @whole(vector)
+    def pairs(x):
+        e = 0.0
+        for i in range(len(x)):
+            for j in range(i):
+                e += np.sin(x[i] - x[j]) ** 2
+        return e
+
+    @whole(square)
+    def pairs_of_points(x):
+        e = 0
+        for i in range(len(x)):
+            for j in range(i + 1, len(x)):
+                d = x[i, :3] - x[j, :3]
+                e += 1.0 / (d @ d + 0.1)
+        return e
+
+    @whole(square)
+    def pairs_within_a_cutoff(x):
+        e = 0.0
+        for i in range(len(x)):
+            for j in range(i):
+                d = x[i, ::4] - x[j, ::4]
+                squared = d @ d
+                if squared < 0.4:
+                    e += np.exp(-squared)
+        return e
+
+    @whole(square, vector)
+    def product_of_an_upper_triangle(a, x):
+        y = np.zeros(len(x))
+        for i in range(len(x)):
+            s = 0.0
+            for j in range(i + 1, len(x)):
+                s += a[i, j] * x[j]
+            y[i] = s
+        return y
+
+    @whole(square)
+    def columns_below_the_diagonal(a):
+        s = 0.0
+        for j in range(len(a)):
+            for i in range(j + 1, len(a)):
+                s += a[i, j] * (i - j)
+        return s
+
+    @whole(singles, vector)
+    def sums_of_single_precision(x, y):
+        z = np.zeros(len(x))
+        for i in range(len(x)):
+            s = 0.1
+            for j in range(i):
+                s += x[j] * x[i]
+            z[i] = y[i] * s
+        return z
+
+    @program(None, X.astype(np.float32), X)
+    def types_that_tell_of_iterations(x, y):
+        found = []
+        for i in range(12):
+            s = 0.1
+            for j in range(i):
+                s += y[j] * y[i]
+            found += [s, s * x[i], s * x, isinstance(s, np.floating), 2 * s]
+        return tuple(found)
+
+    @program(None, X)
+    def types_that_tell_of_the_last_iterations(x):
+        found = []
+        for i in range(12):
+            s = 0
+            for j in range(i + 2, 12):
+                s += x[j]
+            found.append(s)
+        return tuple(found)
+
+    @program(None, X)
+    def single_precision_that_tells_of_iterations(x):
+        y = np.zeros(12)
+        for i in range(12):
+            s = 0.1
+            for j in range(i + 1, 12):
+                s = s + np.float32(0.3) * j
+            y[i] = s * np.float32(1.1) * x[i]
+        return y
+
+    @program(None, X)
+    def numbers_that_most_iterations_leave_alone(x):
+        found = []
+        for i in range(12):
+            s = 0.0
+            for j in range(i):
+                if x[j] < 0.3 * x[i]:
+                    s += x[j]
+            found.append(s)
+        return tuple(found)
+
+
+class FirstAndLast:
+    """Inner loops of which the first iteration, or the last one, branches otherwise."""
+
+    @whole(square, vector)
+    def ends_of_rows(a, x):
+        y = np.zeros((len(x), len(x)))
+        for i in range(len(x)):
+            for j in range(i + 1):
+                if j == 0:
+                    y[i, j] = x[i]
+                elif j != i:
+                    y[i, j] = a[i, j] * y[i, j - 1]
+                else:
+                    y[i, i] = np.sin(x[i] * y[i, i - 1])
+        return y
+
+    @whole(square)
+    def diagonal_first(a):
+        for i in range(len(a)):
+            for j in range(i, len(a)):
+                if i == j:
+                    a[i, j] = np.sqrt(a[i, j])
+                else:
+                    a[i, j] = a[i, j] / a[i, i] - a[0, j]
+        return a
+
+    @program(None, M, X)
+    def last_iteration_of_possibly_empty_loops(a, x):
+        s = x[0]
+        for i in range(9):
+            for j in range(i + 1, 9):
+                s = s * 0.5 if j == 8 else s + a[i, j] * x[j]
+            a[i, i] = s
+        return a
+
+    @program(None, M, X)
+    def an_iteration_in_between(a, x):
+        for i in range(12):
+            for j in range(i):
+                if 2 * j == i:
+                    x[j] = x[j] * 0.5
+                elif j + 1 == i:
+                    x[j] = x[j] + a[i, j] * 0.1
+                else:
+                    x[j] = x[j] - a[j, i] * 0.1
+        return x
+
+
+class Bounds:
+    """Ranges from and to numbers of outer loops."""
+
+    @program(None, X)
+    def few_numbers_from_an_outer_one(x):
+        s = x[0]
+        for i in range(1, 9):
+            for j in range(i, i + 2):
+                s = s * 0.9 + j * x[1]
+        return s
+
+    @program(None, X)
+    def many_numbers_from_an_outer_one(x):
+        s = x[0]
+        for i in range(1, 9):
+            u = 0.0
+            for j in range(i, i + 6):
+                u = u * 0.9 + j
+            s = s + u * x[1]
+        return s
+
+    @program(None, X)
+    def triangles_from_numbers_of_outer_ones(x):
+        s = x[0] * 0
+        for i in range(1, 9):
+            for j in range(i, i + 4):
+                u = 1
+                for _ in range(j, 12):
+                    u += x[2]
+                s = s + u * x[j]
+        return s
+
+    @program(None, X)
+    def appends_what_plain_numbers_give(x):
+        s, found = 0.0, []
+        for i in range(12):
+            for j in range(11, i, -1):
+                s += 0.1 * j
+            found.append(np.sqrt(s * s + 1))
+        return s * x, *found
+
+    @program(None, X)
+    def rows_of_possibly_empty_loops(x):
+        y = np.zeros(12)
+        for i in range(7, -1, -1):
+            for j in range(i - 1, -1, -1):
+                u = x[0] * 0
+                for m in range(j + 1, 9):
+                    u += x[m] * x[i]
+                y[j] = y[j] * 0.5 + u
         return y

@@ -37,7 +37,13 @@ symbolic iteration: the bytecode of the loop, and of functions that it calls, is
 - Lists to which iterations only append get rows of what the loop stacks (`growing_lists.py`).
 - Loops nest: rows and writes of an inner loop are equations of the outer iteration, with subscripts
   that are affine in the outer index. The trip count of an inner loop may be affine, too; then it is
-  an operand, and what the loop stacks has room for the greatest trip count.
+  an operand, and what the loop reads and stacks has room for the greatest trip count.
+- The first iterations of an inner loop may differ: a sum that starts at `0.0` is no Python float
+  after one of them, and `for k in range(j)` has no iterations. An attempt that fails because of
+  them makes the next one begin after them (`LoopIterator.first`): they are then a part of the outer
+  iteration, if there are as many in all outer iterations. So that there are, the last outer
+  iterations may stay plain. So does the last iteration of an inner loop that alone passes a test
+  like `i == j`.
 
 Where iterations branch on values, the next ones are made symbolic, too, as long as they soon take
 other paths; then the loop has a branch for each path that was seen, and ends before the first
@@ -47,7 +53,8 @@ equation counts the iterations, without derivatives, and the `loop` equation tak
 test (`tested_loops.py`).
 
 Not rolled: subscripts that wrap around, iterations that read a list that they grow, or change one
-that the loop goes through, comprehensions; where iterations branch on values, quotients of plain
+that the loop goes through, comprehensions; sums that start at Python's numbers, and that only some
+iterations of an inner loop add to; where iterations branch on values, quotients of plain
 numbers that may be by zero; of slices whose extents move all but elementwise ops, sums, products
 and flips, and where they are parts of large matrices that are not multiplied by rows (a product of
 the part is faster).

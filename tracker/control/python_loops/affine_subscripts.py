@@ -65,7 +65,7 @@ def index_at(
             stop = subscript.start.now + width * subscript.step
             plain.append(slice(subscript.start.now, stop if stop >= 0 else None, subscript.step))
     index = canonical_index(tuple(plain), shape)
-    if any(subscript is not None and subscript.start.terms for subscript in subscripts):
+    if any(p is not None and (p.start.terms or p.grows) for p in subscripts):
         return IterationIndex.of(index, tuple(subscripts))
     return index
 
@@ -103,7 +103,7 @@ def stack_rows(array: Value, subscripts: Subscripts, variable: LoopVariable, cou
     subscript, step = first[at], subscripts[at].start.factor(variable)  # type: ignore[union-attr]
     assert subscript is not None
     front = sum(p is None or p.width is not None for p in first[:at])
-    if counts.terms and step != 1:
+    if counts.terms and abs(step) != 1:
         raise NotRollable("lines a step apart are read as often as an outer loop says")
     count = counts if counts.terms else counts.const
     width = 1 if subscript.width is None else fixed_width(subscript) or 0
@@ -112,8 +112,13 @@ def stack_rows(array: Value, subscripts: Subscripts, variable: LoopVariable, cou
     columns = []
     for column in range(width):
         start = subscript.start.plus(Affine(column * subscript.step))
-        index = (*first[:at], AffineSubscript(start, count, step), *first[at + 1 :])
-        columns.append(np.moveaxis(read_affine(wrap(array), index), front, 0))
+        if counts.terms and step == -1:  # from the last one on
+            lines = AffineSubscript(start.minus(counts).plus(Affine(1)), count)
+        else:
+            lines = AffineSubscript(start, count, step)
+        stack = read_affine(wrap(array), (*first[:at], lines, *first[at + 1 :]))
+        stack = np.moveaxis(stack, front, 0) if front else stack
+        columns.append(stack if lines.step == step else np.flip(stack, 0))
     return columns[0] if subscript.width is None else np.stack(columns, axis=1 + front)
 
 

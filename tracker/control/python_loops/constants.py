@@ -17,7 +17,8 @@ import numpy as np
 from tracker.control.python_loops.affine_subscripts import NotRollable
 from tracker.control.python_loops.iteration_body import Carry, Iteration
 from tracker.ir.op import has_effect
-from tracker.tape.tracing.loop_index import affine_form
+from tracker.ops.elementwise.comparison import equal, not_equal
+from tracker.tape.tracing.loop_index import Affine, LoopVariable, affine_form
 from tracker.tape.value import CLOSED, Value
 
 _MAX_INTEGER = 1 << 62
@@ -27,8 +28,11 @@ _DIVISIONS = ("divide", "floor_divide", "remainder")
 
 class ConstantValues:
     """The values of an iteration that depend on symbols and on the plain numbers that `starts`
-    stand for alone. `doubtful`: of Python's numbers alone, those that are not known to be numbers
-    of their type in every iteration.
+    stand for alone.
+
+    doubtful     of Python's numbers alone, those that are not known to be numbers of their type in
+                 every iteration
+    differences  tests of affine numbers for equality -> by how much they differ
     """
 
     def __init__(self, iteration: Iteration, starts: Iterable[Value]) -> None:
@@ -40,6 +44,11 @@ class ConstantValues:
                 self.values.add(value)
                 self.equations.append(value)
         self.doubtful = [value for value, _, _ in iteration.equations if _is_doubtful(value)]
+        self.differences: dict[Value, Affine] = {}
+        for value, _, _ in iteration.equations:
+            if value.op in (equal, not_equal):
+                a, b = map(affine_form, value.operands)
+                self.differences.update({value: a.minus(b)} if a and b else {})
 
     def _is_constant(self, value: Value) -> bool:
         if not isinstance(value.aval, (int, float, complex, np.number)) or has_effect(value.op):
@@ -93,6 +102,27 @@ class ConstantValues:
         for at, (table, _) in enumerate(iterations):
             if any(bool(table[value]) != outcome for value, outcome in outcomes.items()):
                 return at
+        return count
+
+    def are_equal_at_first(self, outcomes: Mapping[Value, bool], variable: LoopVariable) -> bool:
+        """Whether one of these values tests numbers that are equal in the first iteration alone."""
+        found = [self.differences[x] for x in outcomes if x in self.differences]
+        return any(x.factor(variable) and x.at_start(variable) == Affine(0) for x in found)
+
+    def others_at_end(self, outcomes: Mapping[Value, bool], variable: LoopVariable) -> int | None:
+        """How many iterations at the end, none or one, may give these values another truth, if they
+        are tests of numbers that are not equal before; None if they are not."""
+        count = 0
+        for value, outcome in outcomes.items():
+            difference = self.differences.get(value)
+            if difference is None or outcome != (value.op is not_equal):
+                return None
+            if difference.low <= 0 <= difference.high:
+                factor = difference.factor(variable)
+                last = difference.at_start(variable).plus(variable.last.times(factor))
+                if not factor or last != Affine(0):
+                    return None
+                count = 1
         return count
 
     def _iterations(

@@ -38,6 +38,7 @@ from tracker.ops.indexing.getitem import gather, getitem, put, scatter
 from tracker.ops.linalg.matmul import matmul
 from tracker.ops.reduce.reduce import sum_
 from tracker.ops.shape.create import before, iota, to_discrete
+from tracker.ops.shape.shape import transpose
 from tracker.tape.record import apply, wrap
 from tracker.tape.tracing.loop_index import Affine, AffineSubscript, IterationIndex, Subscripts
 from tracker.tape.value import NO_PARAMS, Value
@@ -97,13 +98,16 @@ class GrowingValues:
     def position(self, form: Affine, extent: int) -> Value:
         """A form as an index array."""
         if (form, extent) not in self.positions:
-            given = (self.number(form),)
-            made = self.body.emit(to_discrete, given, {"dtype": _INT}, np.intp(0))
-            if self.body.counts.low <= 0:  # a pullback is traced as if there were an iteration
-                made = self._emit_array(minimum, made, np.intp(extent - 1))
-                made = self._emit_array(maximum, made, np.intp(0))
-            self.positions[form, extent] = made
+            self.positions[form, extent] = self._discrete(self.number(form), extent - 1)
         return self.positions[form, extent]
+
+    def _discrete(self, number: Any, highest: int) -> Value:
+        """An int of the iteration, of at most so much, as NumPy's."""
+        made = self.body.emit(to_discrete, (number,), {"dtype": _INT}, np.intp(0))
+        if self.body.may_be_empty:  # a pullback is traced as if there were an iteration
+            made = self._emit_array(minimum, made, np.intp(highest))
+            made = self._emit_array(maximum, made, np.intp(0))
+        return made
 
     def mask(self, spans: Spans, shape: tuple[int, ...]) -> Value:
         """Where an array lies within its spans."""
@@ -307,6 +311,8 @@ class GrowingValues:
             return self._write_pick(value)
         if op is sum_:
             return self._write_sum(value)
+        if op is transpose:
+            return self._write_transpose(value)
         if op is matmul:
             return self._write_product(value)
         raise NotRollable(f"{op.name} of a slice whose extent moves")
@@ -327,6 +333,14 @@ class GrowingValues:
         for known in (self.are_zero, self.are_parts):
             known.update({value} if x in known else ())
         return self.body.emit(getitem, (given,), {"index": tuple(index)}, given.aval)
+
+    def _write_transpose(self, value: Value) -> Value:
+        (x,), axes = value.operands, value.params["axes"]
+        self.spans[value] = tuple([self.spans[x][axis] for axis in axes])
+        for known in (self.are_zero, self.are_parts):
+            known.update({value} if x in known else ())
+        given = self.body.read(x)
+        return self.body.emit(transpose, (given,), value.params, given.aval.transpose(axes))
 
     def _write_elementwise(self, value: Value) -> Value:
         ndim = np.ndim(value.aval)
@@ -474,19 +488,31 @@ class GrowingValues:
         count, *operands = value.operands
         counts = self.body.iteration.symbolic.counts.get(count, Affine(params["length"]))
         most = counts.high
-        fixed = params["consts"] + params["carries"]
-        if operands[fixed:] or any(map(self.spans_of, operands)) or not most:
+        rows_at = params["consts"] + params["carries"]
+        if any(map(self.spans_of, operands[:rows_at])) or not most:
             raise NotRollable("a loop reads slices whose extents move with an outer one")
+        given = self.body.read(count)
+        fixed = map(self.body.read, operands[:rows_at])
+        rows = [self._rows(x, Span(Affine(0), counts, most)) for x in operands[rows_at:]]
         stacks = value.aval[params["carries"] :]
         avals = [np.zeros((most, *stack.shape[1:]), stack.dtype) for stack in stacks]
         made = self.body.emit(
             value.op,
-            tuple(map(self.body.read, (count, *operands))),
+            (self._discrete(given, most) if counts.terms else given, *fixed, *rows),
             {**params, "length": most},
             (*value.aval[: params["carries"]], *avals),
         )
         self.loops.add(value)
         return made
+
+    def _rows(self, x: Any, span: Span) -> Any:
+        """What the iterations of a loop read, with zeros after the last iteration."""
+        own = self.spans_of(x) or (None,)
+        if any(own[1:]) or (own[0] is None and span.width.terms):
+            raise NotRollable("a loop reads rows whose extents move with an outer one")
+        if own[0] is None:
+            return self.body.read(x)
+        return self._aligned(x, (span, *own[1:]), len(own), 0)
 
     def _emit_array(self, op: Any, x: Value, y: Any) -> Value:
         return self.body.emit(op, (x, y), NO_PARAMS, x.aval)

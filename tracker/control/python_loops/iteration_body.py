@@ -30,7 +30,13 @@ from tracker.ops.indexing.canonical import indexed_shape
 from tracker.ops.indexing.getitem import getitem, put, scatter
 from tracker.support.structs import field, record
 from tracker.tape.record import apply, wrap
-from tracker.tape.tracing.loop_index import Affine, IterationIndex, LoopVariable, SymbolicIteration
+from tracker.tape.tracing.loop_index import (
+    Affine,
+    IterationIndex,
+    LoopVariable,
+    SymbolicIteration,
+    number_of,
+)
 from tracker.tape.tracing.tracer import Tracer
 from tracker.tape.value import NO_PARAMS, Value
 
@@ -225,9 +231,9 @@ class IterationBody:
         found = {start}
         for value, _, _ in self.needed:
             in_loop = isinstance(value.op.lower, (Loop, Pick))
-            if found.intersection(value.operands if in_loop else value.operands[:1]) and (
-                in_loop or value.op is put
-            ):
+            operands = value.operands if in_loop else value.operands[:1]
+            is_read = any(type(o) is Value and o in found for o in operands)
+            if is_read and (in_loop or value.op is put):
                 found.add(value)
         return found
 
@@ -237,6 +243,12 @@ class IterationBody:
         self.substitutes[symbol.value] = made
         self.end_carry(made, self.emit(add, (made, symbol.step), NO_PARAMS, made.aval))
         return made
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether this loop, or one around it, may take no iteration."""
+        outer = self.iteration.tracer.iterations
+        return self.counts.low <= 0 or any(each.variable.last.low < 0 for each in outer)
 
     def iteration_number(self, variable: LoopVariable) -> Any:
         """The number of the iteration of this loop, or of one around it."""
@@ -336,11 +348,7 @@ class IterationBody:
 
     def count_operand(self) -> Any:
         """The trip count, as a number of the iteration of the loop around this one."""
-        total: Any = self.counts.const
-        outer = self.iteration.tracer.iterations
-        for iteration in outer:
-            factor = self.counts.factor(iteration.variable)
-            total = total + wrap(iteration.number) * factor if factor else total
+        total, outer = number_of(self.counts), self.iteration.tracer.iterations
         if type(total) is not int:
             outer[-1].counts[total._value] = self.counts
             outer[-1].growing.add(total._value)  # the extent of what is stacked

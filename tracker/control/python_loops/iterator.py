@@ -20,20 +20,24 @@ from tracker.control.python_loops.rolling import LoopRoller
 from tracker.ir.op import NUMPY
 from tracker.jit.tracing import UnreadZip
 from tracker.ops.shape.create import item
+from tracker.support.cpython import frame_locals
 from tracker.support.structs import record
 from tracker.tape.observers import thread_state
-from tracker.tape.record import apply, value_of, wrap
+from tracker.tape.record import apply, aval_of, value_of, wrap
 from tracker.tape.tracing.loop_index import (
     Affine,
     SymbolicIteration,
     affine_form,
-    note_unknown_subscript,
+    note_learned,
+    note_short_end,
+    number_of,
 )
 from tracker.tape.tracing.tracer import Tracer, current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 _MIN_TRIP_COUNT = 6  # of a loop that is followed
+_MAX_FIRST = 3  # iterations before the first symbolic one that are part of an outer one
 
 
 def start(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
@@ -47,9 +51,9 @@ def start(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
     tracer = current_tracer()
     if source is None or tracer is None:
         return None
-    if source.count < (1 if source.counts.terms else _MIN_TRIP_COUNT):
+    if source.count < (1 if source.moves else _MIN_TRIP_COUNT):
         return None
-    return LoopIterator(tracer, code, source)
+    return LoopIterator(tracer, code, source, frame)
 
 
 # What is iterated ---------------------------------------------------------------------------------
@@ -63,6 +67,7 @@ class _Source:
     counts    how many items there are in every iteration of the loops around it
     has_item  whether there is an item with this number: lists may grow and shrink meanwhile
     over      the arrays and lists that hold the items
+    first     the first item of a range, likewise, and its `step`
     """
 
     counts: Affine
@@ -70,11 +75,23 @@ class _Source:
     symbolic: Callable[[SymbolicIteration, int, list[Symbol]], Any]
     has_item: Callable[[int], bool]
     over: tuple[Any, ...] = ()
+    first: Affine = Affine(0)
+    step: int = 1
 
     @property
     def count(self) -> int:
         """How many items there are at first."""
         return self.counts.now
+
+    @property
+    def moves(self) -> bool:
+        """Whether items, or how many there are, move with the loops around it."""
+        return bool(self.counts.terms or self.first.terms)
+
+    def now(self) -> _Source:
+        """What the loop goes through in this iteration of the loops around it alone."""
+        first, count = self.first.now, Affine(self.count)
+        return _range_source(first, Affine(first), self.step, count) if self.moves else self
 
 
 def _source(kind: str, given: tuple[Any, ...]) -> _Source | None:
@@ -150,7 +167,15 @@ def _range_source(first: Any, low: Affine, step: int, counts: Affine) -> _Source
         symbols.append(Symbol(made._value, first + step * start, step))  # type: ignore[arg-type]
         return made
 
-    return _Source(counts, lambda at: low.now + step * at, symbolic, lambda at: at < counts.now)
+    start = first if low.terms else low.now
+    return _Source(
+        counts,
+        lambda at: start + step * at,
+        symbolic,
+        lambda at: at < counts.now,
+        first=low,
+        step=step,
+    )
 
 
 def _rows_source(array: Any) -> _Source:
@@ -187,15 +212,34 @@ def _numbers_source(numbers: Any, positions: range) -> _Source:
 
 
 class LoopIterator:
-    """Gives a `for` statement its items. `at`: the number of the next iteration; `tracked_at`: the
-    same number, where it depends on what the iterations before have computed."""
+    """Gives a `for` statement its items.
 
-    def __init__(self, tracer: Tracer, code: LoopCode, source: _Source) -> None:
-        self.source = source
+    at           the number of the next iteration; `tracked_at`: the same number, where it depends
+                 on what the iterations before have computed
+    first        the first iteration that may be symbolic: those before it are part of the outer
+                 iteration, if that is symbolic; `situation`: what it depends on
+    begun        the first symbolic iteration that is not rolled yet
+    has_rolled   whether all but the last iteration are rolled, of a loop whose trip count moves
+    """
+
+    def __init__(self, tracer: Tracer, code: LoopCode, source: _Source, frame: FrameType) -> None:
+        self.tracer, self.source = tracer, source
         self.roller = LoopRoller(tracer, code, source.counts, source.over)
         self.lists = [(x, [*x]) for x in source.over if type(x) is list]
-        self.at = 0
+        self.at, self.first = 0, 0
         self.tracked_at: Any = None
+        self.begun: int | None = None
+        self.has_rolled = False
+        self.situation: Any = None
+        if tracer.iterations:
+            local = frame_locals(frame)
+            carried = code.carried & local.keys()
+            classes = frozenset((name, type(aval_of(local[name]))) for name in carried)
+            self.situation = code, classes
+            self.first = tracer.first_symbolic.get(self.situation, 0)
+        if source.counts.terms and self.first > source.counts.low:
+            self.first = source.counts.low
+            note_short_end(source.counts)
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -205,22 +249,28 @@ class LoopIterator:
         passed_at, self.tracked_at = self.tracked_at, None
         rolled = roller.end(frame)
         if rolled is not None:
-            self.at = rolled.at + rolled.count
+            self.at, self.begun = rolled.at + rolled.count, None
             if rolled.tracked_count is not None:
                 self.tracked_at = rolled.at + apply(item, (rolled.tracked_count,))
         if passed_at is not None:
             int(passed_at)  # from here on the trace is for this number of iterations
         at, count = self.at, self.source.count
-        moves = bool(self.source.counts.terms)
-        if moves and at and rolled is None and (at >= count or not roller.paths):
-            note_unknown_subscript()  # how many iterations there are
+        if self.begun is not None and (at >= count or not roller.paths):
+            self._note_failure()
+        counts = self.source.counts
         if not self.source.has_item(at):
+            if rolled is None and not self.has_rolled:
+                note_learned(counts)  # how many iterations there are
             raise StopIteration
         self.at = at + 1
-        may_roll = at == 0 or roller.paths if moves else count - at >= _MIN_TRIP_COUNT
-        if may_roll and roller.may_begin(at) and self._has_first_items():
+        if rolled is not None and counts.terms:
+            self.has_rolled = True
+            return self.source.item(number_of(counts.minus(Affine(1))))
+        if self._may_roll(at):
             iteration = roller.begin(frame, at)
             if iteration is not None:
+                if self.begun is None:
+                    self.begun, self.known = at, dict(self.tracer.first_symbolic)
                 if self.tracked_at is not None:  # unless this iteration is rolled with those before
                     int(self.tracked_at)
                     roller.conditions.add(value_of(self.tracked_at))
@@ -228,9 +278,34 @@ class LoopIterator:
                 return self.source.symbolic(iteration.symbolic, at, iteration.symbols)
         if self.tracked_at is not None:
             return self.source.item(self.tracked_at)
-        if moves:
-            note_unknown_subscript()
+        if at >= counts.low:
+            self._note_alone()  # that there is this iteration
         return self.source.item(at)
+
+    def _may_roll(self, at: int) -> bool:
+        """Whether iteration number `at` may be made a symbolic one."""
+        if self.source.counts.terms:
+            may_roll = at == self.first or bool(self.roller.paths)
+        else:
+            may_roll = at >= self.first and self.source.count - at >= _MIN_TRIP_COUNT
+        return may_roll and self.roller.may_begin(at) and self._has_first_items()
+
+    def _note_failure(self) -> None:
+        """Symbolic iterations, whose numbers are those of this outer iteration, are not rolled. In
+        the next one, more iterations come before them: by then numbers have settled on a type, and
+        inner loops have iterations."""
+        assert self.begun is not None
+        self._note_alone()
+        known = self.tracer.first_symbolic
+        if self.situation is not None and not self.roller.paths and known == self.known:
+            known[self.situation] = min(self.begun + 1, _MAX_FIRST)
+        self.begun = None
+
+    def _note_alone(self) -> None:
+        """What comes is that of this outer iteration alone."""
+        note_learned(self.source.counts, self.source.first)
+        self.source = self.source.now()
+        self.roller.counts = self.source.counts
 
     def _has_first_items(self) -> bool:
         """Whether lists hold what they did when the loop began."""

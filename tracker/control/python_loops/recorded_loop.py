@@ -19,6 +19,9 @@ from tracker.control.branch import record_branch
 from tracker.control.loop import record_loop
 from tracker.control.python_loops.iteration_body import IterationBody
 from tracker.control.while_loop import count_steps
+from tracker.ir.graph import Function
+from tracker.ir.passes.dead_code import dead_code
+from tracker.support.structs import replace
 from tracker.tape.record import data_of, replay
 from tracker.tape.tracked import Tracked
 
@@ -59,17 +62,21 @@ class RecordedLoop:
         rows = [len(body.rows) for body in bodies]
         carries = len(self.starts)
 
-        def of_path(at: int, fixed: Sequence[Any]) -> Callable[..., list[Any]]:
+        def of_path(at: int, f: Function, fixed: Sequence[Any]) -> Callable[..., list[Any]]:
             def results(*operands: Any) -> list[Any]:
                 carried, *elements = split_list(operands, carries, *rows)
-                return replay(steps[at].function, [*fixed, *carried, *elements[at]])
+                return replay(f, [*fixed, *carried, *elements[at]])
 
             return results
 
+        functions = [step.function for step in steps]
+        tests = [dead_code(replace(f, outputs=f.outputs[-1:])) for f in functions]
+
         def step(*flat: Any) -> list[Any]:
             *consts, operands = split_list(flat, *hoisted)
-            paths = [of_path(at, fixed) for at, fixed in enumerate(consts)]
-            alike = [path(*operands)[-1] for path in paths]
+            paths = [of_path(at, functions[at], fixed) for at, fixed in enumerate(consts)]
+            takes = [of_path(at, tests[at], fixed) for at, fixed in enumerate(consts)]
+            alike = [test(*operands)[0] for test in takes]
             chosen: Any = len(paths) - 1
             for at in reversed(range(len(paths) - 1)):
                 chosen = np.where(alike[at], at, chosen)
@@ -80,4 +87,5 @@ class RecordedLoop:
 
         samples = [*map(data_of, self.starts), *(data_of(stack)[0] for stack in self.rows)]
         consts = [x for each in steps for x in each.hoisted]
-        return trace_body("iteration", step, samples, consts)
+        with np.errstate(all="ignore"):  # the loop itself warns at the iterations that it runs
+            return trace_body("iteration", step, samples, consts)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker.control.python_loops.affine_subscripts import NotRollable
 from tracker.control.python_loops.constants import ConstantValues
 from tracker.control.python_loops.growing_lists import GrowingLists, with_plain_numbers
 from tracker.control.python_loops.iteration_body import Carry, Iteration, IterationBody, Symbol
@@ -44,6 +45,7 @@ _RETRIES = 3
 _LESSONS = 3  # attempts that fail because of containers that were not known by their parts
 _MORE_ATTEMPTS = 8  # iterations of a loop that branches, which may take other paths
 _MAX_PATHS = 8
+_MAX_PLAIN_AT_END = 3
 _MAX_SEGMENTS = 16  # parts of a loop whose iterations branch alike, on plain numbers
 _MIN_BRANCHES = 16  # iterations of which some branch; other calls will branch otherwise
 _TEST = -1  # the key of what a loop tests, among carries
@@ -104,10 +106,12 @@ class LoopRoller:
     known        the places of containers that are known by their parts, and of numbers in them that
                  change; `lessons`: how often more may become known
     run          the one that is running
-    paths        those before it that have taken different paths, without a plain one in between
+    paths        those before it that have taken different paths, without a plain one in between,
+                 which might change what they depend on
     conditions   what iterations since the first of these have branched on; `has_branched`: whether
                  any has, so that there are more attempts
     alike_until  the iteration from which on branches on plain numbers are other ones
+    plain_at_end  how many of the last iterations are not rolled: loops in them are too short
     """
 
     def __init__(
@@ -115,7 +119,7 @@ class LoopRoller:
     ) -> None:
         self.tracer, self.code, self.counts, self.over = tracer, code, counts, over
         self.attempts, self.retries = _ATTEMPTS, _RETRIES
-        self.alike_until = 0
+        self.alike_until, self.plain_at_end = 0, 0
         self.known: set[Place] = set()
         self.lessons = _LESSONS
         self.run: _SymbolicRun | None = None
@@ -129,7 +133,9 @@ class LoopRoller:
         """Whether iteration number `at` may be made a symbolic one."""
         if not self.attempts and self.retries and at.bit_count() == 1:
             self.attempts, self.retries = 1, self.retries - 1
-        return self.attempts > 0
+        return self.attempts > 0 and (
+            not self.plain_at_end or at < self.counts.const - self.plain_at_end
+        )
 
     def begin(self, frame: FrameType, at: int, test: Value | None = None) -> Iteration | None:
         """Make iteration number `at` a symbolic one, if what it may change can be compared."""
@@ -155,7 +161,9 @@ class LoopRoller:
         ):
             return None  # what it tests might change unseen, and the loop be left
         since = at - paths[0].at if paths else 0
-        end = self.counts if at >= self.alike_until else Affine(self.alike_until)
+        end = self.counts.minus(Affine(self.plain_at_end))
+        if at < self.alike_until:
+            end = Affine(min(self.alike_until, end.const))
         last = end.minus(Affine(1 + at - since))
         symbolic = SymbolicIteration(last, len(tracer.iterations), state.may_grow, since)
         begin = len(tracer.recording.equations)
@@ -172,12 +180,23 @@ class LoopRoller:
         tracer.iterations.append(symbolic)
         return iteration
 
+    @property
+    def _binds(self) -> bool:
+        """Whether the last iteration binds names that are read after the loop."""
+        return bool(self.code.read_after - self.code.carried)
+
+    def _counts_from(self, at: int, may_leave: bool = False) -> Affine:
+        """How many iterations may be rolled from this one on."""
+        last = max(self.plain_at_end, self._binds or may_leave)
+        return self.counts.minus(Affine(at + last))
+
     def end(self, frame: FrameType, test: Value | None = None) -> RolledLoop | None:
         """The symbolic iteration, if there is one, has ended: roll the loop; None if plain
         iterations go on."""
         run, self.run = self.run, None
         iterations = self.tracer.iterations
         if run is None or run.symbolic not in iterations:
+            self.paths = []  # a plain iteration may have changed what they depend on
             return None
         constants = ConstantValues(run.iteration, run.carried.plain)
         del iterations[iterations.index(run.symbolic) :]
@@ -190,6 +209,7 @@ class LoopRoller:
                 del self.tracer.errors[run.marks[0] :]
             if rolled is None:
                 self._learn_places(run, frame)
+                self._learn_end(run)
                 with_plain_numbers(run.state, constants)
                 self._restore(run, constants, frame)
         return rolled
@@ -210,6 +230,13 @@ class LoopRoller:
             self.lessons -= 1
             self.attempts += 1
             self.known |= found
+
+    def _learn_end(self, run: _SymbolicRun) -> None:
+        """Leave more of the last iterations plain, if loops in them have too few iterations."""
+        may_learn = not self.counts.terms and self.plain_at_end < _MAX_PLAIN_AT_END
+        if run.symbolic.ends_short and may_learn:
+            self.plain_at_end += 1
+            self.attempts += 1
 
     def _restore(self, run: _SymbolicRun, constants: ConstantValues, frame: FrameType) -> None:
         """Give names and attributes plain numbers again, and forget guards on them."""
@@ -251,14 +278,18 @@ class LoopRoller:
         if conditions is None or len(starts) < len(carries.all):
             return None
         run.is_plain = constants.values.issuperset(conditions)
-        if conditions and run.is_plain and not paths:
+        if conditions and run.is_plain and not paths and not self.counts.terms:
             end = self._end_of_branches(run, constants, conditions)
             if end is None:
                 return None
             if end > run.at + 1:
-                self.alike_until = end
+                is_known = run.at < self.alike_until  # what iterations read is within their arrays
+                self.alike_until = min(end, self.alike_until) if is_known else end
                 self._forget_guards(run, conditions)
                 conditions = {}
+        if conditions and not paths and self._are_settled(run, constants, conditions):
+            self._forget_guards(run, conditions)
+            conditions = {}
         if run.symbolic.has_learned:
             return None
         if conditions:
@@ -275,29 +306,44 @@ class LoopRoller:
     ) -> int | None:
         """The iteration from which on others branch otherwise, all on plain numbers; the next one
         if they soon do; None if they do and this may have been the last one to do so."""
-        if self.counts.terms or run.test is not None:
+        if run.test is not None:
             return None
         left = self.counts.const - run.at
         count = constants.count_alike(left, list(run.carries.all.values()), outcomes)
         if count is None:
             return None
-        if count >= max(_MIN_BRANCHES, left // _MAX_SEGMENTS):
+        if count == left or count >= max(_MIN_BRANCHES, left // _MAX_SEGMENTS):
             return run.at + count
         return None if self.attempts else run.at + 1
+
+    def _are_settled(
+        self, run: _SymbolicRun, constants: ConstantValues, outcomes: dict[Value, bool]
+    ) -> bool:
+        """Whether all iterations of a loop whose trip count moves branch alike, the last one, which
+        stays plain, excepted."""
+        variable = run.symbolic.variable
+        if not self.counts.terms:
+            return False
+        has_more = self.counts.low > run.at  # than the iterations before this one, in any case
+        if has_more and constants.are_equal_at_first(outcomes, variable):
+            raise NotRollable("the first iteration branches otherwise than those after it")
+        count = constants.others_at_end(outcomes, variable)
+        if count is None or (count and not has_more):
+            return False
+        self.plain_at_end = count
+        return True
 
     def _roll_all(
         self, run: _SymbolicRun, constants: ConstantValues, lists: GrowingLists, frame: FrameType
     ) -> RolledLoop | None:
         """Roll a loop whose iterations do not branch."""
         carries = list(run.carries.all.values())
-        # The last iteration binds names that are read after the loop.
-        peeled = bool(self.code.read_after - self.code.carried)
-        counts = self.counts.minus(Affine(run.at + peeled))
-        if counts.terms and (lists.parts or peeled or constants.doubtful):
+        counts = self._counts_from(run.at)
+        if counts.terms and (lists.parts or self._binds or constants.doubtful):
             return None
         is_segment = run.at < self.alike_until < self.counts.const
         if is_segment:
-            counts = Affine(self.alike_until - run.at)
+            counts = Affine(min(self.alike_until - run.at, counts.const))
         run.symbolic.variable.last = counts.minus(Affine(1))
         run.iteration.carries, run.iteration.appended = carries, lists.values
         body = IterationBody(run.iteration, counts)
@@ -316,6 +362,8 @@ class LoopRoller:
             return None  # the plain loop is as fast
         run.iteration.appended = [value for value in lists.values if value not in numbers]
         results, stacks = body.after(RecordedLoop([body], has_all_paths=True).record())
+        if any(type(x) is not Tracked for x in stacks.values()):
+            return None  # nothing that it reads is tracked
         found = [
             data if data is not None else made for data, made in zip(exact, results, strict=True)
         ]
@@ -408,9 +456,9 @@ class LoopRoller:
         """How many iterations may be rolled. The plain loop runs the last one of a `for` statement,
         if it may leave the loop, or binds names."""
         first = runs[0]
-        binds = bool(self.code.read_after - self.code.carried)
-        peeled = first.test is None and (binds or any(run.may_leave for run in runs))
-        return self.counts.minus(Affine(first.at + peeled))
+        if first.test is not None:
+            return self.counts.minus(Affine(first.at))
+        return self._counts_from(first.at, any(run.may_leave for run in runs))
 
     def _guard_count(self, first: _SymbolicRun, count: Any, counts: Affine, until_new: int) -> None:
         """Whether the loop takes all iterations is a branch, unless a plain iteration comes after
@@ -472,8 +520,8 @@ def _flag(is_bound: bool) -> Carry:
 
 def _are_all_paths(outcomes: Sequence[tuple[bool, ...]]) -> bool:
     """Whether iterations that branch in these ways take every path that there is."""
-    if len(outcomes) == 1:
-        return not outcomes[0]
+    if len(outcomes) < 2:
+        return [*outcomes] == [()]
     sides = [[path[1:] for path in outcomes if path[:1] == (side,)] for side in (True, False)]
     return sum(map(len, sides)) == len(outcomes) and all(map(_are_all_paths, sides))
 

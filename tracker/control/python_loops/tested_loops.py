@@ -50,7 +50,9 @@ class _RunningLoop:
     def at_test(self, tested: Any, loop: TestedLoop) -> tuple[bool, Any]:
         """Whether the loop goes on, and what the frame is to test."""
         roller = self.roller
-        if loop is self.loop and roller.run is not None:
+        if roller.run is None:
+            roller.paths = []  # a plain iteration may have changed what they depend on
+        elif loop is self.loop:
             rolled = roller.end(self.frame, value_of(tested))
             tested = tested if rolled is None else rolled.test
             self.at += 1

@@ -143,6 +143,7 @@ class SymbolicIteration:
     counts       the trip counts of inner loops, by the numbers that say so
     tests        where Python has branched on values: (code, offset of the instruction)
     has_learned  whether something depends on an extent, or a position, of this iteration alone
+    ends_short   whether an inner loop has too few iterations in the last ones
     """
 
     def __init__(self, last: Affine, depth: int, may_grow: bool, now: int) -> None:
@@ -152,7 +153,7 @@ class SymbolicIteration:
         self.growing: set[Value] = set()
         self.counts: dict[Value, Affine] = {}
         self.tests: dict[Value, tuple[CodeType, int]] = {}
-        self.has_learned = False
+        self.has_learned = self.ends_short = False
         self.number = Value(now, CLOSED, (), NO_PARAMS)
         self.forms[self.number] = Affine.of(0, [(self.variable, 1)])
 
@@ -206,6 +207,15 @@ def affine_form(x: Any) -> Affine | None:
     if made is not None:
         active_iterations()[-1].forms[value] = made
     return made
+
+
+def number_of(form: Affine) -> Any:
+    """A form as a number: a tracked one, if it moves with loops."""
+    total: Any = form.const
+    for iteration in active_iterations():
+        factor = form.factor(iteration.variable)
+        total = total + wrap(iteration.number) * factor if factor else total
+    return total
 
 
 def _product(a: Affine, b: Affine) -> Affine | None:
@@ -289,6 +299,18 @@ def note_unknown_subscript() -> None:
     """A position wraps around, or an extent is that of this iteration alone."""
     for iteration in active_iterations():
         iteration.has_learned = True
+
+
+def note_learned(*forms: Affine) -> None:
+    """Something depends on the values that forms have in this iteration alone."""
+    for iteration in active_iterations():
+        iteration.has_learned |= any(form.factor(iteration.variable) for form in forms)
+
+
+def note_short_end(counts: Affine) -> None:
+    """A loop, of so many iterations, has too few of them in the last iterations of others."""
+    for iteration in active_iterations():
+        iteration.ends_short |= counts.factor(iteration.variable) < 0
 
 
 def _wrapped(form: Affine, highest: int, extent: int) -> Affine | None:

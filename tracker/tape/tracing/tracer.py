@@ -139,6 +139,8 @@ class Tracer:
     errors           errors raised because of values: a function that goes on has branched on them
     iterations       symbolic ones, of loops that are running, innermost last (`loop_index.py`)
     tested_loops     running loops that are no `for` statements; they hold frames
+    first_symbolic   (loop within another, classes of what it carries) -> its first iteration that
+                     may be symbolic
     abort_reason     why the trace cannot be used; the call goes on as plain Python
     fills_caches     whether code that is not traced filled caches: the next call finds them full
     origin           what the next equations derive from: a recorded value, or a line as text
@@ -172,6 +174,7 @@ class Tracer:
         self.errors: list[Exception] = []
         self.iterations: list[Any] = []
         self.tested_loops: list[Any] = []
+        self.first_symbolic: dict[Any, int] = {}
         self.has_other_paths = False
         self.abort_reason = ""
         self.fills_caches = False
