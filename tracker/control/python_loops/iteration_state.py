@@ -16,6 +16,8 @@ import abc
 import builtins
 import dataclasses
 import enum
+import functools
+import itertools
 import math
 import types
 from collections import Counter, namedtuple
@@ -59,8 +61,8 @@ _MAX_BYTES = 1 << 22  # of plain arrays that are compared
 _NUMBERS = (bool, int, float, complex, np.generic)
 _TEXT = (str, bytes, type(None), slice, range, type(Ellipsis), np.dtype)
 _BUILTIN_NAMES = (
-    "abs all any bool complex dict divmod enumerate filter float frozenset int iter len list map max "
-    "min next pow range reversed round set slice sorted sum tuple zip"
+    "abs all any bool complex dict divmod enumerate filter float frozenset int iter len list map "
+    "max min next pow range reversed round set slice sorted sum tuple zip"
 )
 _NUMPY_NAMES = (
     "arange array asarray asanyarray ascontiguousarray atleast_1d atleast_2d empty empty_like eye "
@@ -78,7 +80,13 @@ _NUMPY_NAMES_OF_GROWING = (
     "arange copy dot empty eye flip float32 float64 identity int32 int64 matmul ones sum zeros"
 )
 _CONTAINERS = (tuple, set, frozenset, *SEQUENCES, *MAPPINGS)
-_BUILTINS = frozenset(getattr(builtins, name) for name in _BUILTIN_NAMES.split())
+_BUILTINS = frozenset(
+    (
+        *(getattr(builtins, name) for name in _BUILTIN_NAMES.split()),
+        *(x for x in vars(itertools).values() if isinstance(x, type)),
+        functools.reduce,
+    )
+)
 _NUMPY = frozenset(getattr(np, name) for name in _NUMPY_NAMES.split())
 _NUMPY_OF_GROWING = frozenset(getattr(np, name) for name in _NUMPY_NAMES_OF_GROWING.split())
 _ATTRIBUTES_OF_GROWING = frozenset(["T", "copy", "dot", "dtype", "ndim", "shape", "size", "sum"])

@@ -4,7 +4,7 @@ only change what `iteration_state.py` compares.
 `loop_code` reads a loop once, but for what runs only where the loop is left; `function_code` does
 the same for a function that the loop calls, but for what raises. Only instructions on the lists
 below are understood: nothing that binds globals or variables of functions around, deletes, imports,
-or goes on after an exception; nothing yields but generator expressions.
+or goes on after an exception.
 
 Invariant: a loop that is not understood has no `LoopCode`.
 """
@@ -33,8 +33,8 @@ _PLAIN = frozenset(
         ),
         *("UNARY_NEGATIVE", "UNARY_NOT", "UNARY_INVERT", "UNARY_POSITIVE", "TO_BOOL"),
         *("COMPARE_OP", "CONTAINS_OP", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SLICE", "BUILD_MAP"),
-        *("BUILD_CONST_KEY_MAP", "LIST_EXTEND", "LIST_TO_TUPLE", "UNPACK_SEQUENCE", "BUILD_SET"),
-        *("LIST_APPEND", "SET_ADD", "MAP_ADD", "LOAD_FAST_AND_CLEAR"),  # of comprehensions
+        *("BUILD_CONST_KEY_MAP", "LIST_EXTEND", "LIST_TO_TUPLE", "UNPACK_SEQUENCE", "UNPACK_EX"),
+        *("BUILD_SET", "LIST_APPEND", "SET_ADD", "MAP_ADD", "LOAD_FAST_AND_CLEAR"),
         *("LOAD_CONST", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_DEREF"),
         *("LOAD_CLOSURE", "STORE_DEREF", "SET_FUNCTION_ATTRIBUTE"),
         *(
@@ -53,8 +53,9 @@ _PLAIN = frozenset(
         "LOAD_FAST_BORROW_LOAD_FAST_BORROW",
     )
 )
-_IN_FUNCTIONS = frozenset(("RESUME", "COPY_FREE_VARS", "MAKE_CELL"))
-_IN_GENERATOR_EXPRESSIONS = frozenset((*_IN_FUNCTIONS, "RETURN_GENERATOR", "YIELD_VALUE"))
+_IN_FUNCTIONS = frozenset(
+    ("RESUME", "COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR", "YIELD_VALUE")
+)
 _LEAVES = frozenset(
     (
         *("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"),
@@ -398,22 +399,23 @@ def _is_call_of(steps: Sequence[dis.Instruction], at: int, name: str) -> bool:
 
 
 _OPTIMIZED = 0x1  # local names are numbered: the code is a function's
-_GENERATOR = 0x20 | 0x80 | 0x200
+_ASYNCHRONOUS = 0x80 | 0x200
 
 
 @functools.lru_cache(4096)
 def function_code(code: CodeType) -> CodeNames | None:
     """What the whole of a function names; None if it is not understood."""
-    is_expression = code.co_name == "<genexpr>"
-    if code.co_flags & _GENERATOR and not is_expression:
-        return None
     reader = _Reader(code)
-    if reader.goes_on or not _NESTED_BINDING.isdisjoint(code.co_names):
+    if (
+        code.co_flags & _ASYNCHRONOUS
+        or reader.goes_on
+        or not _NESTED_BINDING.isdisjoint(code.co_names)
+    ):
         return None
     steps = range(len(reader.steps))
     ends = [at for at in steps if reader.steps[at].opname.startswith("RETURN_")]
     within = sorted(_that_lead_to(reader, steps, ends))
-    return _names_of(reader, within, _IN_GENERATOR_EXPRESSIONS if is_expression else _IN_FUNCTIONS)
+    return _names_of(reader, within, _IN_FUNCTIONS)
 
 
 def _names_of(reader: _Reader, within: Iterable[int], more: frozenset[str]) -> CodeNames | None:
