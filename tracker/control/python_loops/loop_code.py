@@ -376,11 +376,11 @@ def _code_of(
 
 def _appends_outside(reader: _Reader, at: int, head: int) -> bool:
     """Whether an instruction adds to what a comprehension around the loop makes."""
-    step, taken = reader.steps[at], _APPENDS.get(reader.steps[at].opname)
-    depth, least = reader.depths[at], reader.depths[head]
-    if taken is None or depth is None or least is None:
-        return taken is not None
-    return depth - taken - step.arg < least
+    step, depth, least = reader.steps[at], reader.depths[at], reader.depths[head]
+    taken = _APPENDS.get(step.opname)
+    if taken is None:
+        return False
+    return depth is None or least is None or depth - taken - (step.arg or 0) < least
 
 
 def _is_call_of(steps: Sequence[dis.Instruction], at: int, name: str) -> bool:

@@ -16,7 +16,7 @@ import scipy.stats
 from tracker.ops.shape.create import buffer
 from tracker.scipy import special  # noqa: F401 (whose functions are used)
 from tracker.scipy._bridge.checks import scipy_raises_unless
-from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
+from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
 from tracker.scipy._bridge.scipy_source import Rebinding
 
 _USUAL = {"nan_policy": "propagate", "keepdims": False, "method": None, "trim": 0}
@@ -27,6 +27,10 @@ def _prepare(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
     theirs = getattr(scipy.stats, name)
     signature, own = inspect.signature(theirs), inspect.signature(inspect.unwrap(theirs))
     is_decorated = signature != own  # else it treats axis=None itself
+    kinds = {name: parameter.kind for name, parameter in signature.parameters.items()}
+    variadic = next(
+        (n for n, kind in kinds.items() if kind is inspect.Parameter.VAR_POSITIONAL), None
+    )
     usual_axis = signature.parameters["axis"].default if "axis" in signature.parameters else 0
 
     @functools.wraps(run)
@@ -39,6 +43,7 @@ def _prepare(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
         for option, usual in _USUAL.items():
             if given.pop(option, usual) != usual:
                 raise no_derivative_rule(f"scipy.stats.{name} with {option}=", "Leave it out")
+        given |= {key: _as_samples(x, key == variadic) for key, x in given.items()}
         axis = given.get("axis", usual_axis)
         if name == "f_oneway":
             given["samples"] = tuple(_along_last(x, axis) for x in given["samples"])
@@ -55,6 +60,16 @@ def _prepare(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
             raise
 
     return call
+
+
+def _as_samples(x: Any, are_many: bool) -> Any:
+    """An argument, with arrays for lists of tracked values, as SciPy's decorator has them. SciPy
+    writes tracked values into what it computes from plain arrays."""
+    if are_many:
+        return tuple(map(as_array, x))
+    if type(x) in (list, tuple) and is_tracked(x):
+        return as_array(x)
+    return buffer(x * 1.0) if type(x) is np.ndarray and x.dtype.kind in "biufc" else x
 
 
 def _along_last(x: Any, axis: Any) -> Any:
