@@ -3,6 +3,7 @@ standard library (`test_python_loops.py`)."""
 
 import functools
 import itertools
+import operator
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass
 
@@ -15,6 +16,20 @@ from python_loop_programs import program
 class Mass:
     weight: float
     rate: float = 0.3
+
+
+def relaxed(f):
+    @functools.wraps(f)
+    def call(*args, **kwargs):
+        return 0.5 * f(*args, **kwargs)
+
+    return call
+
+
+@relaxed
+def decayed(y, rate, offset=None):
+    is_plain = offset is None
+    return y * rate if is_plain else y * rate + offset
 
 
 class Chain:
@@ -118,7 +133,14 @@ class Comprehensions:
         y = x
         for _ in range(9):
             pairs = itertools.combinations((0.1, 0.2, 0.3), 2)
-            y = functools.reduce(lambda z, pair: z * 0.9 + pair[0] * pair[1], pairs, y)
+            y = functools.reduce(lambda z, pair: z * 0.9 + operator.mul(*pair), pairs, y)
+        return y
+
+    @program(True)
+    def decorated_functions_with_keywords(x):
+        y, options = x, {"rate": 0.9}
+        for _ in range(9):
+            y = decayed(y, **options) + decayed(y, **options, offset=x[0])
         return y
 
 

@@ -19,6 +19,7 @@ import enum
 import functools
 import itertools
 import math
+import operator
 import types
 from collections import Counter, namedtuple
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -64,6 +65,10 @@ _BUILTIN_NAMES = (
     "abs all any bool complex dict divmod enumerate filter float frozenset int iter len list map "
     "max min next pow range reversed round set slice sorted sum tuple zip"
 )
+_OPERATOR_NAMES = (
+    "abs add contains countOf eq floordiv ge getitem gt index inv itemgetter le lt matmul mod mul "
+    "ne neg not_ pos pow sub truediv truth xor"
+)
 _NUMPY_NAMES = (
     "arange array asarray asanyarray ascontiguousarray atleast_1d atleast_2d empty empty_like eye "
     "finfo float32 float64 full full_like identity int32 int64 iinfo linspace logspace ones "
@@ -83,6 +88,7 @@ _CONTAINERS = (tuple, set, frozenset, *SEQUENCES, *MAPPINGS)
 _BUILTINS = frozenset(
     (
         *(getattr(builtins, name) for name in _BUILTIN_NAMES.split()),
+        *(getattr(operator, name) for name in _OPERATOR_NAMES.split()),
         *(x for x in vars(itertools).values() if isinstance(x, type)),
         functools.reduce,
     )

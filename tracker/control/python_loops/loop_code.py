@@ -34,6 +34,7 @@ _PLAIN = frozenset(
         *("UNARY_NEGATIVE", "UNARY_NOT", "UNARY_INVERT", "UNARY_POSITIVE", "TO_BOOL"),
         *("COMPARE_OP", "CONTAINS_OP", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SLICE", "BUILD_MAP"),
         *("BUILD_CONST_KEY_MAP", "LIST_EXTEND", "LIST_TO_TUPLE", "UNPACK_SEQUENCE", "UNPACK_EX"),
+        *("DICT_MERGE", "DICT_UPDATE", "SET_UPDATE"),
         *("BUILD_SET", "LIST_APPEND", "SET_ADD", "MAP_ADD", "LOAD_FAST_AND_CLEAR"),
         *("LOAD_CONST", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_DEREF"),
         *("LOAD_CLOSURE", "STORE_DEREF", "SET_FUNCTION_ATTRIBUTE"),
@@ -427,9 +428,12 @@ def _names_of(reader: _Reader, within: Iterable[int], more: frozenset[str]) -> C
     stored: set[str] = set()
     stores = False
     chain: list[str] | None = None
+    last: dis.Instruction | None = None
     for step in steps:
         name = step.opname
-        if not (name in _PLAIN or name in more or name.startswith("POP_JUMP") or _is_plus(step)):
+        is_known = name in _PLAIN or name in more or name.startswith("POP_JUMP")
+        before, last = last, step
+        if not (is_known or _is_plus(step) or _compares_with_none(step, before)):
             return None
         if name in ("LOAD_ATTR", "LOAD_METHOD"):
             attributes.add(step.argval) if chain is None else chain.append(step.argval)
@@ -466,6 +470,12 @@ def _names_of(reader: _Reader, within: Iterable[int], more: frozenset[str]) -> C
 def _is_plus(step: dis.Instruction) -> bool:
     names = ("INTRINSIC_UNARY_POSITIVE", "INTRINSIC_LIST_TO_TUPLE")
     return step.opname == "CALL_INTRINSIC_1" and step.argrepr in names
+
+
+def _compares_with_none(step: dis.Instruction, before: dis.Instruction | None) -> bool:
+    """Whether an instruction compares with a constant that no number is."""
+    is_constant = before is not None and before.opname == "LOAD_CONST" and before.argval is None
+    return step.opname == "IS_OP" and is_constant
 
 
 def _names_out(step: dis.Instruction) -> bool:
