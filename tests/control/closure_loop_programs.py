@@ -223,6 +223,38 @@ class Closures:
         return y
 
 
+def _limited(y, limit):
+    if np.sum(y) > limit:
+        raise ValueError("too large")
+    return y * 1.1
+
+
+class Raising:
+    @program(None)
+    def ends_the_loop(x):
+        t, n, y = 0.0, 0, x
+        try:
+            for i in range(12):  # noqa: B007
+                t, n = t + 0.1, n + 2
+                y = _limited(y, 17.0)
+        except ValueError:
+            t, n = t + 1.0, n + 1
+        return y, np.sin(t), t, n, i
+
+    @program(None)
+    def ends_inner_loops(x):
+        t, y, s = 0.0, x, np.zeros(3)
+        for j in range(3):
+            try:
+                for i in range(12):
+                    t = t * 0.9 + 0.1
+                    s[j] = s[j] + i
+                    y = _limited(y, 40.0 - 12.0 * j)
+            except ValueError:
+                y = y * 0.5
+        return y, t, s, i
+
+
 class StandardContainers:
     @program(True)
     def window(x):
