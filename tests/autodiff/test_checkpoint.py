@@ -192,6 +192,21 @@ def test_ignored_values_blocks_and_functions(wrap):
     assert f(2 * V) == pytest.approx(np.sum(2 * V * np.sin(2 * V) * 2))
 
 
+def test_a_view_that_a_block_reads_first_keeps_its_derivative():
+    def f(x):
+        whole = np.zeros(3) + x
+        part = whole[:2]
+        whole[0] = x[1] ** 2
+        with ignore_derivatives():
+            assert np.sum(part) > 0
+        return np.sum(part) * x[2]
+
+    x = np.array([1.5, 2.0, 3.0])
+    for g in (f, tracker.jit(f)):
+        for _ in range(2):
+            np.testing.assert_allclose(tracker.gradient(g, x)[0], [0.0, 15.0, 6.0])
+
+
 def test_structures_and_plain_values_are_ignored():
     def f(x):
         parts = ignore_derivatives({"a": x, "b": (x * 2, "text")})

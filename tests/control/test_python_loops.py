@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
-from container_loop_programs import PROGRAMS
+from closure_loop_programs import PROGRAMS
 from python_loop_programs import M, X
 from tables import functions_of
 from triangular_loop_programs import WHOLE

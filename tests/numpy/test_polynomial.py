@@ -40,6 +40,15 @@ METHODS = {
     "calculus": lambda cls, c, x: (cls(c).deriv() * cls(x).integ(1, k=x[1])).coef,
     "fit": lambda cls, c, x: cls.fit(x, x * c[0] + np.cos(x), 2).coef,
     "convert": lambda cls, c, x: cls(c).convert(kind=_namespace(cls).Polynomial).coef,
+    "convert from a domain": lambda cls, c, x: (
+        cls(c, domain=[-1.0, 2.0]).convert(kind=_namespace(cls).Polynomial).coef
+    ),
+    "cast of plain ones": lambda cls, c, x: (
+        _namespace(cls).Polynomial(c) * _namespace(cls).Polynomial.cast(cls([1, 2], [0, 3]))
+    )(x),
+    "composed": lambda cls, c, x: (
+        cls(x[:3], domain=[-1.0, 2.0])(_namespace(cls).Polynomial(c)).coef
+    ),
 }
 
 

@@ -118,6 +118,9 @@ CASES = {
         m.zoom(x, (2, 1.3), order=1)
         + m.zoom(x, 1)[0, 0]
         + m.zoom(x, 0.5, grid_mode=True, mode="grid-constant")[0, 0]),
+    "shift and affine_transform by some tracked numbers": lambda m, x=SMALL, c=0.3: (
+        m.shift(x, (0.0, c), order=1, mode="nearest") * m.shift(x, [c, 0.2], mode="mirror"),
+        m.affine_transform(x, [1.0, c + 0.6], (c, 0.0), mode="mirror")),
     "affine_transform": (
         lambda m, x, a, b: (
             m.affine_transform(x, a, b, mode="mirror"),

@@ -40,7 +40,7 @@ CASES = {
         m.distance.cdist(a, b, m.distance.euclidean),
         m.distance.cdist(a, b, lambda u, v: np.sum(np.sin(u) * v))),
     "pdist": lambda m, a=A, w=W: (
-        m.distance.pdist(a, "sqeuclidean", w=w) + m.distance.pdist(a, "seuclidean", V=w),
+        m.distance.pdist(a, "sqeuclidean", w=w) + m.distance.pdist(a, "seuclidean", V=[*w]),
         m.distance.squareform(m.distance.pdist(a)),
         m.distance.squareform(m.distance.cdist(a, a)) * m.distance.pdist(a, "seuclidean"),
         m.distance.pdist(a, lambda u, v: np.sum(np.sin(u) * v))),

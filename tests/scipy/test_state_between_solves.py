@@ -2,6 +2,7 @@
 
 import functools
 import types
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -135,6 +136,45 @@ def function(k):
     return first + 2.0 * solve(lambda x: law.residual(x))
 
 
+@dataclass
+class Balance:
+    gain: float
+    state: float = 1.0
+
+    def __call__(self, x):
+        return x - self.state + 0.1 * self.gain * x**3
+
+
+def _of_args(make):
+    def f(k):
+        def residual(x, balance, options):
+            return balance(x) * options["factor"] - 1.0
+
+        given = make(k), {"factor": k}
+        first = optimize.brentq(residual, -50.0, 100.0, given, xtol=1e-13)
+        given[0].state, given[1]["factor"] = first, k + 1.0
+        second = optimize.brentq(residual, -50.0, 100.0, given, xtol=1e-13)
+        given[0].state = 5.0
+        return first + 2.0 * second
+
+    return f
+
+
+def elements(k):
+    """Elements of tracked arrays, written before the first solution and after it."""
+    plant = types.SimpleNamespace(gains=np.zeros(2) + k)
+    plant.gains[0] = plant.gains[1] * 1.3
+    first = integrate.solve_ivp(
+        lambda t, y: -plant.gains[0] * y, (0.0, 1.0), [1.0], rtol=1e-9, atol=1e-9
+    ).y[0, -1]
+    plant.gains[0] *= first
+    second = integrate.odeint(
+        lambda y, t: -plant.gains[0] * y, [1.0], [0.0, 1.0], rtol=1e-9, atol=1e-9
+    )[1, 0]
+    plant.gains[0] = plant.gains[0] + second
+    return first + second + solve(lambda x: x - plant.gains[0])
+
+
 SHARED = Plant(2.0)
 
 
@@ -174,9 +214,10 @@ SOLVERS = {
 }
 PROGRAMS = [
     *(attribute, array, appended, entries, closure_variable, global_variable, class_attribute),
-    *(default, partial, function, shared_object),
+    *(default, partial, function, shared_object, elements),
 ]
 CASES = {f.__name__: f for f in PROGRAMS} | {name: _with(f) for name, f in SOLVERS.items()}
+CASES["dataclass in args"] = _of_args(Balance)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -191,3 +232,25 @@ def test_solvers_read_the_state_of_their_time(name):
         assert tracker.gradient(f, k)[0] == pytest.approx(want, rel=1e-4)
         assert tracker.gradient(compiled, k)[0] == pytest.approx(want, rel=1e-4)
         assert gradient(k) == pytest.approx(want, rel=1e-4)
+
+
+def test_an_object_in_args_is_read_as_it_was():
+    class Plain:
+        def __init__(self, gain):
+            self.gain, self.state = gain, 1.0
+
+        __call__ = Balance.__call__
+
+    f = _of_args(Plain)
+    want = tracker.gradient(_of_args(Balance), 1.5)
+    for g in (f, tracker.jit(f)):
+        assert tracker.gradient(g, 1.5) == pytest.approx(want, rel=1e-12)
+
+
+def test_compiled_code_takes_no_numbers_from_plain_objects_in_args():
+    def f(k):
+        return optimize.brentq(lambda x, p: x - p.gain, -9.0, 9.0, types.SimpleNamespace(gain=k))
+
+    assert tracker.gradient(f, 1.5) == (1.0,)
+    with pytest.raises(tracker.CompileError, match="Pass the value through args=, by itself or in"):
+        tracker.jit(f, strict=True)(1.5)

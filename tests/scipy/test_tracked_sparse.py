@@ -150,8 +150,16 @@ PROGRAMS = {
     "bmat": lambda m, t=T: m.bmat([[coo(m, t), None], [PLAIN, coo(m, t).T]]).toarray(),
     "stacks": lambda m, t=T: m.vstack([m.hstack([coo(m, t), PLAIN]).tocsr()[:2]]).toarray(),
     "block_diag": lambda m, t=T, d=D: m.block_diag([coo(m, t), d, 3.0]).toarray(),
-    "axes": lambda m, t=T: (m.swapaxes(coo(m, t), 0, 1) @ m.permute_dims(coo(m, t))).toarray(),
+    **since(
+        (1, 17),
+        {
+            "axes": lambda m, t=T: (
+                m.swapaxes(coo(m, t), 0, 1) @ m.permute_dims(coo(m, t))
+            ).toarray()
+        },
+    ),
     **since((1, 18), {"transpose": lambda m, t=T: m.matrix_transpose(coo(m, t)).toarray()}),
+    "block_diag of lists": lambda m, t=T: m.block_diag([[[*t], [*t]], [*t]]).toarray(),
     "triangles": lambda m, t=T: (m.tril(coo(m, t)) - m.triu(coo(m, t), k=1)).toarray(),
     "kron": lambda m, t=T: m.kron(m.eye_array(2), coo(m, t), format="csr").toarray(),
     "kron of dense": lambda m, d=D: m.kron(d, PLAIN).toarray(),

@@ -11,8 +11,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.integrate
 import scipy.interpolate
 import scipy.linalg
+import scipy.spatial
 import scipy.stats
 from scipy.spatial.transform import Rotation  # noqa: F401  (in the programs)
 from scipy.stats import norm  # noqa: F401
@@ -110,6 +112,18 @@ TEXTS = {
     "np.rec.fromarrays([t, t])": turns(
         "numpy.rec.fromarrays",
         "Keep one array for each field, in a dict, a named tuple or a dataclass",
+    ),
+    "scipy.integrate.RK45(lambda x, y: -t * y, 0.0, PLAIN, 1.0)": turns(
+        "scipy.integrate.RK45", "Use scipy.integrate.solve_ivp, whose solution is differentiable"
+    ).replace("()", "(3,)"),
+    "scipy.integrate.ode(lambda x, y: -y).set_initial_value([t])": turns(
+        "scipy.integrate.ode.set_initial_value",
+        "Use scipy.integrate.solve_ivp, whose solution is differentiable",
+    ),
+    "scipy.spatial.ConvexHull([[t, 0.0], [1.0, 0.0], [0.0, 1.0]])": turns(
+        "scipy.spatial.ConvexHull",
+        "Give it tracker.data(points), and compute with the points that it names: "
+        "points[hull.vertices]",
     ),
     "scipy.stats.zscore(t)": turns("scipy.stats.zscore", "Use tracker.scipy.stats.zscore"),
     "scipy.stats.norm.logpdf(t)": turns(

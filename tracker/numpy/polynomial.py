@@ -7,6 +7,7 @@ are of these classes: `isinstance` does not mix them with NumPy's.
 
 import importlib as _importlib
 from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
 import numpy.polynomial as _numpy_module
 
@@ -23,7 +24,7 @@ _CLASSES = {
 }
 
 
-def _load(name: str) -> object:
+def _load(name: str) -> _Any:
     module = _importlib.import_module(f"{__name__}.{name}")
     names = vars(module)
     names["np"] = _names
@@ -32,8 +33,22 @@ def _load(name: str) -> object:
     return module
 
 
-for _name in ("polyutils", "_polybase"):
-    _load(_name)
+def _with_polynomials(mapdomain: _Any, mapparms: _Any, base: type) -> _Any:
+    """`mapdomain` for points that are polynomials, too: arrays of them would be no polynomials."""
+
+    def mapped(x: _Any, old: _Any, new: _Any) -> _Any:
+        if not isinstance(x, base):
+            return mapdomain(x, old, new)
+        offset, scale = mapparms(old, new)
+        return offset + scale * x
+
+    return mapped
+
+
+_utils = _load("polyutils")
+_utils.mapdomain = _with_polynomials(
+    _utils.mapdomain, _utils.mapparms, _load("_polybase").ABCPolyBase
+)
 for _name, _class in _CLASSES.items():
     globals()[_class] = getattr(_load(_name), _class)
 set_default_printstyle = _numpy_module.set_default_printstyle

@@ -48,6 +48,10 @@ RULE_HINTS = {  # by the library that asks for plain numbers
 _SYSTEM_HINT = (
     "Give the numbers themselves to functions of linear systems: scipy.signal.step((num, den))"
 )
+_STEPPED_HINT = "Use scipy.integrate.solve_ivp, whose solution is differentiable"
+_QHULL_HINT = (
+    "Give it tracker.data(points), and compute with the points that it names: points[hull.vertices]"
+)
 _HINTS = {  # by the beginning of the call's name
     "float": _NUMBER_HINT,
     "complex": _NUMBER_HINT,
@@ -67,6 +71,15 @@ _HINTS = {  # by the beginning of the call's name
         ),
         _SYSTEM_HINT,
     ),
+    **dict.fromkeys(
+        (
+            *("scipy.integrate.ode.", "scipy.integrate.complex_ode", "scipy.integrate.RK"),
+            *("scipy.integrate.DOP853", "scipy.integrate.Radau", "scipy.integrate.BDF"),
+            "scipy.integrate.LSODA",
+        ),
+        _STEPPED_HINT,
+    ),
+    **dict.fromkeys(("scipy.spatial.ConvexHull", "scipy.spatial.Voronoi"), _QHULL_HINT),
     "numpy.rec.": "Keep one array for each field, in a dict, a named tuple or a dataclass",
 }
 

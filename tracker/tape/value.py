@@ -68,6 +68,11 @@ def new_epoch() -> int:
     return _epoch
 
 
+def current_epoch() -> int:
+    """The epoch of the values that are made now."""
+    return _epoch
+
+
 CLOSED: Any = "closed"  # the op of a leaf whose derivative has run its function
 
 

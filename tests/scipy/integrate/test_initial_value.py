@@ -101,6 +101,10 @@ class Rate:
         return -self.a * y
 
 
+def of_rate(t, y, rate):
+    return rate(t, y)
+
+
 def forgotten(a):
     """A function whose parameter matters late only, and whose closure has other functions."""
     rate = lambda: a  # noqa: E731
@@ -129,6 +133,21 @@ DECAYS = {
         -1, 0
     ],
     "an object": lambda a: solve_ivp(Rate(a), **UNIT).y[0, -1],
+    "an object in args": lambda a: solve_ivp(of_rate, args=(Rate(a),), **UNIT).y[0, -1],
+    "objects in containers, in args": lambda a: solve_ivp(
+        lambda t, y, given, factor: given["rates"][0](t, y) * factor,
+        args=({"rates": [Rate(a)]}, 1.0),
+        **UNIT,
+    ).y[0, -1],
+    "an object in args of events": lambda a: (
+        solve_ivp(
+            of_rate, args=(Rate(a),), events=lambda t, y, rate: y[0] - np.exp(-0.5 * rate.a), **UNIT
+        ).y_events[0][0, 0]
+        ** 2
+    ),
+    "odeint, an object in args": lambda a: odeint(
+        of_rate, [1.0], [0.0, 1.0], (Rate(a),), tfirst=True, **TIGHT
+    )[-1, 0],
     "counted calls": lambda a: solve_ivp(count(lambda t, y: -a * y), **UNIT).y[0, -1],
 }
 PROGRAMS = {

@@ -164,6 +164,7 @@ CASES |= {
     ),
     "spalde": lambda m, y=Y, at=1.3: m.spalde(at, m.splrep(X, y)),
     "spalde of points": lambda m, y=Y, at=AT[0]: m.spalde(at, m.splrep(X, y))[1],
+    "spalde of a list": lambda m, y=Y, at=AT[0]: m.spalde([*at], m.splrep(X, y))[1],
     "sproot": lambda m, x=X, y=Y: m.sproot(m.splrep(x, y)),
     "UnivariateSpline": lambda m, x=X, y=Y, at=AT: m.UnivariateSpline(x, y, s=0)(at) ** 2,
     "UnivariateSpline, derivatives": lambda m, y=Y, at=1.3: (

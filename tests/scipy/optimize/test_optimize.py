@@ -51,6 +51,30 @@ def test_roots_of_systems():
     assert found.success
 
 
+WAVES = np.array([[0.2, 0.9, 1.4], [0.5, 1.1, 0.7]])
+OF_LARGE_SYSTEMS = (
+    *("anderson", "broyden1", "broyden2", "diagbroyden", "excitingmixing", "linearmixing"),
+    "newton_krylov",
+)
+
+
+def bent(x, a):
+    return WAVES.reshape(np.shape(x)) - x - 0.2 * np.sin(a * x)
+
+
+@pytest.mark.parametrize("name", OF_LARGE_SYSTEMS)
+def test_roots_of_large_systems(name):
+    def f(a):
+        start = np.zeros((2, 3))
+        return getattr(optimize, name)(lambda x: bent(x, a), start, f_tol=1e-9, maxiter=200)
+
+    def exact(a):
+        return np.reshape(solved(lambda x: bent(x, a), np.ravel(WAVES)), (2, 3))
+
+    check_exact(f, exact, 1.7, rtol=CLOSE)
+    np.testing.assert_allclose(jit(f)(1.7), f(1.7), rtol=1e-12)
+
+
 def test_a_captured_parameter():
     def f(a):
         return optimize.fsolve(lambda x: [x[0] ** 2 + a * x[1] - 3, x[0] * x[1] + 0.5], GUESS)

@@ -24,6 +24,7 @@ CASES = {
     "variation": lambda m, a=A: m.variation(a, axis=1, ddof=1),
     "zscore": lambda m, a=A: m.zscore(a, axis=1, ddof=1) + m.zscore(a, axis=None),
     "zmap": lambda m, a=A, b=A**2: m.zmap(a, b),
+    "zscore of lists": lambda m, a=A: m.zscore([[*row] for row in a], axis=None),
     "gmean": lambda m, a=A, w=W: m.gmean(a) + m.gmean(a[:, 0], weights=w) + m.gmean(a, None),
     "hmean": lambda m, a=A, w=W: m.hmean(a, 0) + m.hmean(a[:, 0], weights=w),
     "entropy": lambda m, a=A: m.entropy(a) + m.entropy(a, a**2, base=2.0),

@@ -33,6 +33,12 @@ CASES = {
         *m.ttest_ind(a, b, equal_var=False, alternative="less"),
         *m.ttest_rel(a, b[:5], axis=1, alternative="greater"),
         *m.ttest_1samp(a, 0.3, axis=None)),
+    "t-test of lists, beside plain samples": lambda m, a=A, b=X: (
+        m.ttest_ind([*a], B)[0] * m.ttest_ind([[1, 2, 3], [2, 5, 1]], a, equal_var=False)[1],
+        m.ttest_ind([*b], [0.1, 0.2, 0.4], axis=None)[0]),
+    "lists of tracked values": lambda m, x=X: (
+        m.levene([*x], (1.0, 2.5, 3.0))[0] + m.kstat([*x], 3) + m.circmean([*x], axis=None),
+        m.sem([[*x], [*x**2]], axis=None) * m.moment([*x], 3, axis=None)),
     "f_oneway": lambda m, a=A, b=B: tuple(m.f_oneway(a, b, a**2)),
     "chisquare": lambda m, a=POSITIVE: (
         *m.chisquare(a),

@@ -10,7 +10,6 @@ Invariant: anything that is not of a known kind raises `NotRollable`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +25,6 @@ from tracker.ir.op import has_effect
 from tracker.ir.types import type_of
 from tracker.ops.elementwise.binary import add
 from tracker.ops.elementwise.comparison import equal, logical_and, not_equal
-from tracker.ops.indexing.canonical import indexed_shape
 from tracker.ops.indexing.getitem import getitem, put, scatter
 from tracker.support.structs import field, record
 from tracker.tape.record import apply, wrap
@@ -41,7 +39,6 @@ from tracker.tape.tracing.tracer import Tracer
 from tracker.tape.value import NO_PARAMS, Value
 
 _NUMBERS = (int, float, complex)
-_SMALL_ARRAY = 64  # elements; to copy it takes no longer than to write a part
 
 Equation = tuple[Value, Any, int]
 
@@ -237,6 +234,12 @@ class IterationBody:
                 found.add(value)
         return found
 
+    def _is_of_carried(self, value: Any) -> bool:
+        """Whether an array is written that the iteration has not made."""
+        while type(value) is Value and value in self.made and value.op in (put, scatter):
+            value = value.operands[0]
+        return type(value) is Value and value not in self.made
+
     def _add_symbol(self, symbol: Symbol) -> Value:
         """A number that counts the iterations is carried, if anything reads it."""
         made = self.carry_input(symbol.first, symbol.value.aval)
@@ -272,8 +275,8 @@ class IterationBody:
             return self.growing.write(value)
         if value.op is put and value.operands[0] in self.carried_versions:
             return self.growing.write_part(value)
-        if value.op is scatter or (value.op is put and _is_small_write(value)):
-            raise NotRollable("a small part of an array is written, which would be copied")
+        if value.op is scatter and self._is_of_carried(value):
+            raise NotRollable("a part of a carried array is written, which would be copied")
         operands = tuple(map(self.read, value.operands))
         if isinstance(value.aval, np.generic) and self._is_stackable(value, operands):
             stacks = [self.rows.get(o, wrap(o)) if type(o) is Value else o for o in operands]
@@ -403,13 +406,6 @@ class _IterationBodyBuilder(BodyBuilder):
         if self.tracer.recording.plain_arrays.at(array, at) is not array:
             raise NotRollable("an iteration writes into a plain array")
         return self._hoist(array, array, id(array))
-
-
-def _is_small_write(value: Value) -> bool:
-    """Whether a write at a subscript that does not move leaves most of a large array as it is."""
-    shape = np.shape(value.aval)
-    size: int = math.prod(shape)
-    return size > max(_SMALL_ARRAY, 4 * math.prod(indexed_shape(value.params["index"], shape)))
 
 
 def _type(x: Any) -> Any:

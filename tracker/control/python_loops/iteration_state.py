@@ -16,7 +16,10 @@ import abc
 import builtins
 import dataclasses
 import enum
+import functools
+import itertools
 import math
+import operator
 import types
 from collections import Counter, namedtuple
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -27,7 +30,13 @@ import numpy as np
 
 from tracker import tree
 from tracker.control.python_loops.loop_code import CodeNames, LoopCode, function_code
-from tracker.control.python_loops.places import MISSING, are_same, own_attribute
+from tracker.control.python_loops.places import (
+    MAPPINGS,
+    MISSING,
+    SEQUENCES,
+    are_same,
+    own_attribute,
+)
 from tracker.ir.op import NUMPY, UFUNCS
 from tracker.jit.tracing import BUILTIN_SHIMS
 from tracker.rebinding import original_of
@@ -53,8 +62,12 @@ _MAX_BYTES = 1 << 22  # of plain arrays that are compared
 _NUMBERS = (bool, int, float, complex, np.generic)
 _TEXT = (str, bytes, type(None), slice, range, type(Ellipsis), np.dtype)
 _BUILTIN_NAMES = (
-    "abs all any bool complex divmod float int len list max min pow range reversed round slice sum "
-    "tuple zip enumerate"
+    "abs all any bool complex dict divmod enumerate filter float frozenset int iter len list map "
+    "max min next pow range reversed round set slice sorted sum tuple zip"
+)
+_OPERATOR_NAMES = (
+    "abs add contains countOf eq floordiv ge getitem gt index inv itemgetter le lt matmul mod mul "
+    "ne neg not_ pos pow sub truediv truth xor"
 )
 _NUMPY_NAMES = (
     "arange array asarray asanyarray ascontiguousarray atleast_1d atleast_2d empty empty_like eye "
@@ -62,15 +75,24 @@ _NUMPY_NAMES = (
     "ones_like tri zeros zeros_like"
 )
 _ATTRIBUTE_NAMES = (
-    "T accumulate all any append argmax argmin argsort astype clip conj conjugate copy "
-    "count cumprod cumsum diagonal dot dtype flatten get imag index itemsize items keys max mean "
-    "min mT nbytes ndim outer prod ravel real reduce repeat reshape round shape size squeeze std "
-    "strides sum swapaxes take trace transpose values var"
+    "T accumulate all any append argmax argmin argsort astype clear clip conj conjugate copy "
+    "count cumprod cumsum diagonal dot dtype extend flatten get imag index insert itemsize items "
+    "keys max mean min mT nbytes ndim outer pop popitem prod ravel real reduce remove repeat "
+    "reshape reverse round setdefault shape size squeeze std strides sum swapaxes take trace "
+    "transpose update values var"
 )
 _NUMPY_NAMES_OF_GROWING = (
     "arange copy dot empty eye flip float32 float64 identity int32 int64 matmul ones sum zeros"
 )
-_BUILTINS = frozenset(getattr(builtins, name) for name in _BUILTIN_NAMES.split())
+_CONTAINERS = (tuple, set, frozenset, *SEQUENCES, *MAPPINGS)
+_BUILTINS = frozenset(
+    (
+        *(getattr(builtins, name) for name in _BUILTIN_NAMES.split()),
+        *(getattr(operator, name) for name in _OPERATOR_NAMES.split()),
+        *(x for x in vars(itertools).values() if isinstance(x, type)),
+        functools.reduce,
+    )
+)
 _NUMPY = frozenset(getattr(np, name) for name in _NUMPY_NAMES.split())
 _NUMPY_OF_GROWING = frozenset(getattr(np, name) for name in _NUMPY_NAMES_OF_GROWING.split())
 _ATTRIBUTES_OF_GROWING = frozenset(["T", "copy", "dot", "dtype", "ndim", "shape", "size", "sum"])
@@ -173,7 +195,7 @@ class IterationState:
 
 
 def _contents(x: Any) -> tuple[Any, ...]:
-    return (*x.keys(), *x.values()) if type(x) is dict else tuple(x)
+    return (*x.keys(), *x.values()) if type(x) in MAPPINGS else tuple(x)
 
 
 class _Finder:
@@ -421,11 +443,12 @@ class _Finder:
         elif cls is np.ndarray:
             self.understood &= x.dtype.kind in "biufc"
             self.plain[id(x)] = x
-        elif cls in (list, tuple, dict):
+        elif cls in _CONTAINERS:
             contents = _contents(x)
             if cls is not tuple:
                 self.found.containers[id(x)] = x, contents
             self.add_data(contents)
+            self._add(getattr(x, "default_factory", None), may_call=True)
         elif tree.is_namedtuple(cls):
             self.understood &= cls in self.classes or self._add_class(cls)
             self.add_data(x)

@@ -2,9 +2,9 @@
 only change what `iteration_state.py` compares.
 
 `loop_code` reads a loop once, but for what runs only where the loop is left; `function_code` does
-the same for the whole of a function that the loop calls. Only instructions on the lists below are
-understood: nothing that binds globals or closure variables, deletes, yields, imports, or handles
-exceptions.
+the same for a function that the loop calls, but for what raises. Only instructions on the lists
+below are understood: nothing that binds globals or variables of functions around, deletes, imports,
+or goes on after an exception.
 
 Invariant: a loop that is not understood has no `LoopCode`.
 """
@@ -15,7 +15,7 @@ import bisect
 import dis
 import functools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import CodeType
 from typing import Any
 
@@ -33,8 +33,11 @@ _PLAIN = frozenset(
         ),
         *("UNARY_NEGATIVE", "UNARY_NOT", "UNARY_INVERT", "UNARY_POSITIVE", "TO_BOOL"),
         *("COMPARE_OP", "CONTAINS_OP", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SLICE", "BUILD_MAP"),
-        *("BUILD_CONST_KEY_MAP", "LIST_EXTEND", "LIST_TO_TUPLE", "UNPACK_SEQUENCE"),
+        *("BUILD_CONST_KEY_MAP", "LIST_EXTEND", "LIST_TO_TUPLE", "UNPACK_SEQUENCE", "UNPACK_EX"),
+        *("DICT_MERGE", "DICT_UPDATE", "SET_UPDATE"),
+        *("BUILD_SET", "LIST_APPEND", "SET_ADD", "MAP_ADD", "LOAD_FAST_AND_CLEAR"),
         *("LOAD_CONST", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_DEREF"),
+        *("LOAD_CLOSURE", "STORE_DEREF", "SET_FUNCTION_ATTRIBUTE"),
         *(
             "MAKE_FUNCTION",
             "LOAD_GLOBAL",
@@ -51,7 +54,9 @@ _PLAIN = frozenset(
         "LOAD_FAST_BORROW_LOAD_FAST_BORROW",
     )
 )
-_IN_FUNCTIONS = frozenset(("RESUME", "COPY_FREE_VARS"))
+_IN_FUNCTIONS = frozenset(
+    ("RESUME", "COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR", "YIELD_VALUE")
+)
 _LEAVES = frozenset(
     (
         *("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"),
@@ -59,6 +64,8 @@ _LEAVES = frozenset(
     )
 )
 _JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
+_GOES_ON = ("RETURN", "YIELD", "JUMP_BACKWARD")
+_APPENDS = {"LIST_APPEND": 1, "SET_ADD": 1, "MAP_ADD": 2}  # how many values these take
 _NESTED_BINDING = frozenset(("locals", "vars", "dir", "eval", "exec"))
 
 
@@ -112,6 +119,7 @@ class _Reader:
         self.steps = [s for s in dis.get_instructions(code) if s.opcode != dis.EXTENDED_ARG]
         self.offsets = [s.offset for s in self.steps]
         self.handlers = list(getattr(dis.Bytecode(code), "exception_entries", ()))
+        self.cells = frozenset(code.co_cellvars)
 
     def number_at(self, offset: int) -> int:
         """The number of the instruction at an offset, or of the next one after it."""
@@ -136,6 +144,30 @@ class _Reader:
             if step.opcode in _JUMPS
         ]
         return [(head, at) for head, at in found if head <= at]
+
+    @functools.cached_property
+    def goes_on(self) -> list[Any]:
+        """The handlers of exceptions that do not raise them again in any case."""
+        return [entry for entry in self.handlers if not self._raises(self.number_at(entry.target))]
+
+    def _raises(self, start: int) -> bool:
+        """Whether nothing but exceptions comes of the instructions from here on."""
+        found, stack = {start}, [start]
+        while stack:
+            at = stack.pop()
+            if self.steps[at].opname.startswith(_GOES_ON):
+                return False
+            more = set(self.successors(at)) - found
+            stack.extend(more)
+            found |= more
+        return True
+
+    def captured(self, at: int) -> frozenset[str]:
+        """The variables that a function which is made there may read and bind later."""
+        step = self.steps[at]
+        given = step.argval if type(step.argval) is tuple else (step.argval,)
+        is_capture = step.opname.startswith(("LOAD_CLOSURE", "LOAD_FAST"))
+        return self.cells.intersection(given) if is_capture else frozenset()
 
     def gives_bool(self, at: int) -> bool:
         """Whether an instruction tests a value for the jump after it."""
@@ -195,14 +227,14 @@ class _Reader:
 def _locals_of(step: dis.Instruction) -> tuple[Sequence[str], Sequence[str]]:
     """The local names that an instruction reads before it binds any, and that it binds."""
     name = step.opname
-    if name.startswith(("LOAD_FAST", "DELETE_FAST")):
+    if name.startswith(("LOAD_FAST", "DELETE_FAST", "LOAD_DEREF", "LOAD_CLOSURE")):
         return (step.argval if type(step.argval) is tuple else (step.argval,)), ()
     if name == "STORE_FAST_LOAD_FAST":
         bound, read = step.argval
         return (() if read == bound else (read,)), (bound,)
     if name == "STORE_FAST_STORE_FAST":
         return (), step.argval
-    if name == "STORE_FAST" or name == "STORE_FAST_MAYBE_NULL":
+    if name in ("STORE_FAST", "STORE_FAST_MAYBE_NULL", "STORE_DEREF"):
         return (), (step.argval,)
     return (), ()
 
@@ -302,10 +334,10 @@ def _reached(reader: _Reader, loop: LoopCode, start: int) -> set[int]:
     return found
 
 
-def _that_lead_to(reader: _Reader, body: range, head: int) -> set[int]:
-    """The instructions from which an iteration may come to its end. Where others begin, the loop is
-    left."""
-    found, before = {head}, -1
+def _that_lead_to(reader: _Reader, body: range, ends: Iterable[int]) -> set[int]:
+    """The instructions from which an iteration, or a call, may come to its end. Where others begin,
+    it is left, or raises."""
+    found, before = set(ends), -1
     while len(found) > before:
         before = len(found)
         found.update(n for n in reversed(body) if not found.isdisjoint(reader.successors(n)))
@@ -326,21 +358,30 @@ def _code_of(
     first, last = (
         steps[at].offset if at < len(steps) else sys.maxsize for at in (limits[0], limits[1])
     )
-    if any(first < entry.target < last for entry in reader.handlers):
+    if any(first < entry.target < last for entry in reader.goes_on):
         return None
-    if any(first < entry.start and entry.end < last for entry in reader.handlers):
+    if any(first < entry.start and entry.end < last for entry in reader.goes_on):
         return None
-    within = sorted(_that_lead_to(reader, body, head) & set(body))
-    names = _names_of([steps[n] for n in within], frozenset())
-    if names is None:
+    within = sorted(_that_lead_to(reader, body, [head]) & set(body))
+    names = _names_of(reader, within, frozenset())
+    if names is None or any(_appends_outside(reader, n, limits[0]) for n in within):
         return None
     bound = frozenset(name for n in within for name in _locals_of(steps[n])[1])
-    if not bound.isdisjoint(code.co_cellvars):
-        return None
     outside = [n for at in body for n in reader.successors(at) if not limits[0] <= n <= limits[1]]
     after = after.union(*(reader.live[n] for n in outside))
-    carried = bound & reader.live[head if head in body else head + 1]
-    return LoopCode(code, body, head, names, bound, carried, bound & after)
+    others = (n for n in range(len(steps)) if n not in body)
+    captured = frozenset().union(*map(reader.captured, others))  # functions may read these later
+    carried = bound & (captured | reader.live[head if head in body else head + 1])
+    return LoopCode(code, body, head, names, bound, carried, bound & (captured | after))
+
+
+def _appends_outside(reader: _Reader, at: int, head: int) -> bool:
+    """Whether an instruction adds to what a comprehension around the loop makes."""
+    step, depth, least = reader.steps[at], reader.depths[at], reader.depths[head]
+    taken = _APPENDS.get(step.opname)
+    if taken is None:
+        return False
+    return depth is None or least is None or depth - taken - (step.arg or 0) < least
 
 
 def _is_call_of(steps: Sequence[dis.Instruction], at: int, name: str) -> bool:
@@ -359,31 +400,40 @@ def _is_call_of(steps: Sequence[dis.Instruction], at: int, name: str) -> bool:
 
 
 _OPTIMIZED = 0x1  # local names are numbered: the code is a function's
-_GENERATOR = 0x20 | 0x80 | 0x200
+_ASYNCHRONOUS = 0x80 | 0x200
 
 
 @functools.lru_cache(4096)
 def function_code(code: CodeType) -> CodeNames | None:
     """What the whole of a function names; None if it is not understood."""
-    if code.co_flags & _GENERATOR or not _NESTED_BINDING.isdisjoint(code.co_names):
-        return None
     reader = _Reader(code)
-    if reader.handlers or code.co_cellvars:
+    if (
+        code.co_flags & _ASYNCHRONOUS
+        or reader.goes_on
+        or not _NESTED_BINDING.isdisjoint(code.co_names)
+    ):
         return None
-    return _names_of(reader.steps, _IN_FUNCTIONS)
+    steps = range(len(reader.steps))
+    ends = [at for at in steps if reader.steps[at].opname.startswith("RETURN_")]
+    within = sorted(_that_lead_to(reader, steps, ends))
+    return _names_of(reader, within, _IN_FUNCTIONS)
 
 
-def _names_of(steps: Sequence[dis.Instruction], more: frozenset[str]) -> CodeNames | None:
+def _names_of(reader: _Reader, within: Iterable[int], more: frozenset[str]) -> CodeNames | None:
     """What instructions name; None if one of them is not understood."""
+    steps = [reader.steps[at] for at in within]
     bound = {name for step in steps for name in _locals_of(step)[1]}
     paths: list[tuple[str, str, list[str]]] = []
     attributes: set[str] = set()
     stored: set[str] = set()
     stores = False
     chain: list[str] | None = None
+    last: dis.Instruction | None = None
     for step in steps:
         name = step.opname
-        if not (name in _PLAIN or name in more or name.startswith("POP_JUMP") or _is_plus(step)):
+        is_known = name in _PLAIN or name in more or name.startswith("POP_JUMP")
+        before, last = last, step
+        if not (is_known or _is_plus(step) or _compares_with_none(step, before)):
             return None
         if name in ("LOAD_ATTR", "LOAD_METHOD"):
             attributes.add(step.argval) if chain is None else chain.append(step.argval)
@@ -393,14 +443,21 @@ def _names_of(steps: Sequence[dis.Instruction], more: frozenset[str]) -> CodeNam
             inner = function_code(step.argval)
             if inner is None:
                 return None
-            paths += [(p.kind, p.name, [*p.attributes]) for p in inner.paths if p.kind == "global"]
-            attributes.update(*(p.attributes for p in inner.paths if p.kind == "local"))
+            for path in inner.paths:
+                kind = "local" if path.kind == "cell" and path.name in reader.cells else path.kind
+                if path.kind == "local" or (kind == "local" and path.name in bound):
+                    attributes.update(path.attributes)
+                else:
+                    paths.append((kind, path.name, [*path.attributes]))
             attributes |= inner.attributes
             stored |= inner.stored
             stores |= inner.stores
         for kind, read in _reads(step):
+            kind = "local" if read in reader.cells else kind
             chain = None if kind == "local" and read in bound else []
             paths.append((kind, read, [] if chain is None else chain))
+        if name == "STORE_DEREF" and step.argval not in reader.cells:
+            return None
         if name == "STORE_ATTR":
             stored.add(step.argval)
         stores |= name in ("STORE_SUBSCR", "STORE_SLICE")
@@ -413,6 +470,12 @@ def _names_of(steps: Sequence[dis.Instruction], more: frozenset[str]) -> CodeNam
 def _is_plus(step: dis.Instruction) -> bool:
     names = ("INTRINSIC_UNARY_POSITIVE", "INTRINSIC_LIST_TO_TUPLE")
     return step.opname == "CALL_INTRINSIC_1" and step.argrepr in names
+
+
+def _compares_with_none(step: dis.Instruction, before: dis.Instruction | None) -> bool:
+    """Whether an instruction compares with a constant that no number is."""
+    is_constant = before is not None and before.opname == "LOAD_CONST" and before.argval is None
+    return step.opname == "IS_OP" and is_constant
 
 
 def _names_out(step: dis.Instruction) -> bool:

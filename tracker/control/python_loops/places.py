@@ -7,8 +7,10 @@ bind anew (`state = state.step()`), or store into, once the loop has seen one do
 
 from __future__ import annotations
 
+import copy
 import operator
 import types
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any, TypeAlias
@@ -29,6 +31,8 @@ from tracker.support.structs import record
 # part of the container there.
 Place: TypeAlias = str | tuple[Any, ...]
 MISSING = object()
+SEQUENCES = (list, deque)
+MAPPINGS = (dict, defaultdict, OrderedDict, Counter)
 MAX_PARTS = 200  # of a list, dict or object that is known by its parts
 
 
@@ -214,14 +218,14 @@ def parts_of(x: Any) -> dict[Any, Any] | None:
 
 
 def is_mutable_container(x: Any) -> bool:
-    """Whether an object is a list, a dict, or of a user class."""
-    return type(x) in (list, dict) or is_user_class(type(x))
+    """Whether an object is a list, a deque, a dict, or of a user class."""
+    return type(x) in (*SEQUENCES, *MAPPINGS) or is_user_class(type(x))
 
 
 def _parts_now(x: Any) -> dict[Any, Any]:
-    if type(x) is list or isinstance(x, tuple):
+    if type(x) in SEQUENCES or isinstance(x, tuple):
         return dict(enumerate(x))
-    return dict(x) if type(x) is dict else attributes(x)
+    return dict(x) if type(x) in MAPPINGS else attributes(x)
 
 
 def with_parts(x: Any, parts: Mapping[Any, Any]) -> Any:
@@ -238,17 +242,21 @@ def with_parts(x: Any, parts: Mapping[Any, Any]) -> Any:
 def container_of(like: Any, parts: Mapping[Any, Any]) -> Any:
     """A container of the class of another one, with these parts."""
     cls = type(like)
-    if cls is dict:
-        return dict(parts)
-    if cls is list:
-        return [*parts.values()]
     if isinstance(like, tuple):
         return tuple.__new__(cls, parts.values())
-    return new_with_attributes(cls, [*parts], [*parts.values()])
+    if is_user_class(cls):
+        return new_with_attributes(cls, [*parts], [*parts.values()])
+    made = copy.copy(like)
+    made.clear()
+    if cls in MAPPINGS:
+        made.update(parts)
+    else:
+        made.extend(parts.values())
+    return made
 
 
 def _store(x: Any, key: Any, value: Any) -> None:
-    if type(x) in (list, dict):
+    if type(x) in (*SEQUENCES, *MAPPINGS):
         x[key] = value
     else:
         object.__setattr__(x, key, value)

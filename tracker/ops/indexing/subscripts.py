@@ -38,7 +38,7 @@ from tracker.tape.observers import is_tracing, observers
 from tracker.tape.record import apply, aval_of, data_of, recorded_operand, value_of, wrap
 from tracker.tape.tracing.loop_index import index_of_growing
 from tracker.tape.tracked import Tracked
-from tracker.tape.value import CLOSED, NO_PARAMS, Value
+from tracker.tape.value import CLOSED, NO_PARAMS, Value, current_epoch
 
 
 def read_subscript(x: Any, key: Any) -> tuple[Any, Index, tuple[Any, ...]]:
@@ -114,11 +114,11 @@ def recently_stored(x: Tracked, position: Index) -> Any:
     """The tracked number that one of the last writes stored at a position of x, or None.
 
     A loop that reads back what it has just written then needs no read, and keeps no old array
-    alive.
+    alive. A derivative that began after the write depends on the array, wherever it reads it.
     """
     value = value_of(x)
     for _ in range(_RECENT):
-        if type(value) is not Value or value.op is not put:
+        if type(value) is not Value or value.op is not put or value.epoch < current_epoch():
             return None
         index, v = value.params["index"], value.operands[1]
         if index == position:

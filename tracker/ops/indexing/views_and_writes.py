@@ -38,7 +38,7 @@ from tracker.tape.tracing.placeholders import (
     resolve_placeholder,
     resolve_within,
 )
-from tracker.tape.tracing.tracer import check_write
+from tracker.tape.tracing.tracer import check_write, stop_gradient_suspended
 from tracker.tape.tracked import (
     ParamState,
     Tracked,
@@ -64,7 +64,8 @@ class ArrayView:
         self.paste = paste  # (base, new view) -> new base
 
     def read(self, part: Tracked) -> Value:
-        value = value_of(self.cut(self.base))
+        with stop_gradient_suspended():  # the view has a derivative, wherever it is read first
+            value = value_of(self.cut(self.base))
         register_view(self.base, part)
         return value
 

@@ -205,7 +205,7 @@ def _refuse_handles(name: str, others: Sequence[Any], captured: Sequence[Tracked
     their numbers."""
     if captured or any(contains_handle(x) for x in others if not callable(x)):
         text = f"what {name} gets under jit holds a value that may change"
-        raise UnsupportedError(text, "Pass the value through args=")
+        raise UnsupportedError(text, "Pass the value through args=, by itself or in a dataclass")
 
 
 def _is_number(x: Any) -> bool:

@@ -122,7 +122,15 @@ def to_plain(x: Any, title: str, hint: str = USE_DATA_HINT) -> Any:
         raise no_derivative_rule(title, hint) from error
 
 
+_METHOD_HINTS = {  # of distributions
+    "expect": "Integrate func(x) * pdf(x), by scipy.integrate.quad",
+    "fit": "Minimise -np.sum(logpdf(x, ...)), by scipy.optimize.minimize",
+}
+
+
 def no_derivative_rule(title: str, hint: str = USE_DATA_HINT) -> UnsupportedError:
+    if hint is USE_DATA_HINT:
+        hint = _METHOD_HINTS.get(title.rpartition(".")[2], hint)
     return UnsupportedError(f"{title} has no derivative rule here", hint)
 
 

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 from scipy.optimize import RootResults
 
+from tracker import tree
 from tracker.autodiff.gradients import gradient
 from tracker.implicit import solution
 from tracker.scipy._bridge.callback import Function
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
 from tracker.tape.observers import is_tracing
-from tracker.tree import leaves
+from tracker.tape.record import value_of, wrap
+from tracker.tape.tracked import Tracked
 
 
 def as_tuple(args: Any) -> tuple[Any, ...]:
@@ -31,8 +33,15 @@ def start_vector(x0: Any) -> Any:
 
 
 def implicit_solution(residual: Function, x: Any, args: tuple[Any, ...], name: str) -> Any:
-    """The solution x of residual(x, *args) = 0, as a function of what the residual depends on."""
-    return solution.implicit_solution(lambda x: residual(x, *args), x, name)
+    """The solution x of residual(x, *args) = 0, as a function of what the residual depends on.
+    What is stored later into containers and objects among `args` is not for this solution."""
+    now = tree.map(_as_it_is, args)
+    return solution.implicit_solution(lambda x: residual(x, *now), x, name)
+
+
+def _as_it_is(x: Any) -> Any:
+    """A tracked array that stays what it is when the given one is written into."""
+    return wrap(value_of(x)) if isinstance(x, Tracked) else x
 
 
 def root_of(f: Function, x: Any, args: tuple[Any, ...], name: str) -> Any:
@@ -61,7 +70,7 @@ def refuse_options(name: str, **given: Any) -> None:
 
 def depends_on_tracked(f: Function, x: Any, args: tuple[Any, ...], *options: Any) -> bool:
     """Whether the result will depend on a tracked value."""
-    return is_tracked(x, *args, *leaves(options)) or is_tracked(f(x, *args))
+    return is_tracked(x, *args, *tree.leaves(options)) or is_tracked(f(x, *args))
 
 
 def with_entries(result: Any, **entries: Any) -> Any:

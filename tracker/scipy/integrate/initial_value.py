@@ -116,7 +116,7 @@ def odeint(
     if is_tracing():
         return _odeint_in_trace(func, y0, t, args, rest, tfirst, rtol, atol, options)
     options |= {"rtol": rtol, "atol": atol}
-    if not (is_tracked(y0, t, *tree.leaves(args)) or tracked_cells(func)):
+    if not (is_tracked(y0, t, *tree.leaves(args, objects=True)) or tracked_cells(func)):
         try:
             f = _plain_or_stop(func)
             return scipy.integrate.odeint(f, y0, t, args, *rest, tfirst=tfirst, **options)
@@ -244,7 +244,7 @@ class _Problem:
     def flow(self, steps: Steps, start: Any, end: Any, y0: Any) -> Flow:
         """The solution as a differentiable function of the time. The inner times of the steps are
         constants, and so is the last one where an event has ended the solution earlier."""
-        given = [x for x in tree.leaves(self.args) if isinstance(x, Tracked)]
+        given = [x for x in tree.leaves(self.args, objects=True) if isinstance(x, Tracked)]
         known = map(value_of, (*given, *self.in_closures))
         captured = list(dict.fromkeys([*known, *self.scope.outer_values]))
         f: RightSide = lambda t, y: as_array(self.f(t, y, *self.args))  # noqa: E731
@@ -298,7 +298,10 @@ def solve_ivp(
         )
     listed = [events] if callable(events) else list(events or ())
     captured = any(map(tracked_cells, (fun, *listed)))
-    if not (captured or is_tracked(t_span, y0, t_eval, *tree.leaves(args), *options.values())):
+    if not (
+        captured
+        or is_tracked(t_span, y0, t_eval, *tree.leaves(args, objects=True), *options.values())
+    ):
         f, g = _plain_or_stop(fun), list(map(_plain_or_stop, listed)) or None
         given = (t_span, y0, method, t_eval, dense_output, g, vectorized, args or None)
         try:

@@ -116,7 +116,7 @@ def spalde(x: Any, tck: Any) -> Any:
     """The spline and all its derivatives at a point, or a list of them for several points."""
     spline = tck if isinstance(tck, BSpline) else BSpline(*tck)
     orders = np.stack([spline(x, n) for n in range(spline.k + 1)], axis=-1)
-    return list(orders) if np.ndim(x) else orders
+    return list(orders) if np.ndim(orders) > 1 else orders
 
 
 @drop_in(scipy.interpolate)

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.ndimage
 
 from tracker.ops.shape.create import buffer
-from tracker.scipy._bridge.fallback import no_derivative_rule
+from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
 from tracker.scipy._bridge.scipy_source import NUMPY, Rebinding
 from tracker.tape.tracked import Tracked
 
@@ -30,7 +30,7 @@ def as_output(name: str, x: Any, output: Any, like: Any) -> Any:
 
 def per_axis(value: Any, count: int) -> list[Any]:
     """A list with one entry for each axis."""
-    if isinstance(value, str) or np.ndim(value) == 0:
+    if isinstance(value, str) or not np.ndim(value := as_array(value)):
         return [value] * count
     values = list(value)
     if len(values) != count:

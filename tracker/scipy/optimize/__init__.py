@@ -21,6 +21,11 @@ from tracker.scipy._bridge.fallback import scipy_fallback
 from tracker.scipy._bridge.scipy_source import Rebinding
 from tracker.scipy.optimize.least_squares import curve_fit as curve_fit
 from tracker.scipy.optimize.least_squares import least_squares as least_squares
+from tracker.scipy.optimize.legacy import anderson as anderson
+from tracker.scipy.optimize.legacy import broyden1 as broyden1
+from tracker.scipy.optimize.legacy import broyden2 as broyden2
+from tracker.scipy.optimize.legacy import diagbroyden as diagbroyden
+from tracker.scipy.optimize.legacy import excitingmixing as excitingmixing
 from tracker.scipy.optimize.legacy import fixed_point as fixed_point
 from tracker.scipy.optimize.legacy import fmin as fmin
 from tracker.scipy.optimize.legacy import fmin_bfgs as fmin_bfgs
@@ -29,7 +34,9 @@ from tracker.scipy.optimize.legacy import fmin_ncg as fmin_ncg
 from tracker.scipy.optimize.legacy import fmin_powell as fmin_powell
 from tracker.scipy.optimize.legacy import fsolve as fsolve
 from tracker.scipy.optimize.legacy import leastsq as leastsq
+from tracker.scipy.optimize.legacy import linearmixing as linearmixing
 from tracker.scipy.optimize.legacy import newton as newton
+from tracker.scipy.optimize.legacy import newton_krylov as newton_krylov
 from tracker.scipy.optimize.linprog import linprog as linprog
 from tracker.scipy.optimize.linprog import lsq_linear as lsq_linear
 from tracker.scipy.optimize.linprog import nnls as nnls

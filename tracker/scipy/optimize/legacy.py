@@ -1,5 +1,6 @@
 """The older interfaces of `scipy.optimize`: fmin and its relatives, leastsq, fsolve, newton,
-fixed_point, differentiated by the implicit function theorem (`scipy/_bridge/implicit.py`)."""
+fixed_point, and the methods for large systems, differentiated by the implicit function theorem
+(`scipy/_bridge/implicit.py`)."""
 
 from __future__ import annotations
 
@@ -36,14 +37,18 @@ def _solver(
     theirs = getattr(scipy.optimize, name)
 
     def find(func: Any, x0: Any, *rest: Any, **options: Any) -> Any:
-        given = inspect.signature(theirs).bind(func, x0, *rest, **options).arguments
+        signature = inspect.signature(theirs)
+        given = signature.bind(func, x0, *rest, **options).arguments
         at, args = start(x0), as_tuple(given.get("args", ()))
         if not depends_on_tracked(func, at, args, rest, options):
             return theirs(func, x0, *rest, **options)
 
         for flag in refused:
             refuse_options(name, **{flag: given.get(flag)})
-        found = call_scipy(theirs, **given | {"x0": at, "args": args})
+        given[[*signature.parameters][1]] = at
+        if "args" in signature.parameters:
+            given["args"] = args
+        found = call_scipy(theirs, **given)
         x = found[0] if isinstance(found, tuple) else found
         x = implicit_solution(condition(func, x, args), x, args, name)
         run_at_solution(func, x, args)
@@ -78,6 +83,19 @@ fsolve = _solver(
 newton = _solver(
     "newton", "A root near x0", lambda f, *_: f, lambda x0: 1.0 * as_array(x0), refused=()
 )
+
+
+def _of_system(name: str) -> Callable[..., Any]:
+    return _solver(name, "A root of a system", lambda f, *_: f, lambda x: 1.0 * as_array(x), ())
+
+
+anderson = _of_system("anderson")
+broyden1 = _of_system("broyden1")
+broyden2 = _of_system("broyden2")
+diagbroyden = _of_system("diagbroyden")
+excitingmixing = _of_system("excitingmixing")
+linearmixing = _of_system("linearmixing")
+newton_krylov = _of_system("newton_krylov")
 fixed_point = _solver(
     "fixed_point",
     "A fixed point of a function",

@@ -124,7 +124,8 @@ class _Numbering:
             pattern = tracked.moved(lambda p: p.copy()).pattern
             pattern.data = self._numbers(tracked.data)
             return pattern
-        return self._numbers(as_array(x))
+        numbers = self._numbers(as_array(x))
+        return numbers.tolist() if type(x) is list else numbers
 
     def _numbers(self, data: Any) -> Any:
         self.entries.append(np.ravel(data))
@@ -139,7 +140,7 @@ class _Numbering:
 
 def _is_vector(x: Any) -> bool:
     """Whether a list holds numbers only."""
-    return all(each is not None and np.ndim(each) == 0 for each in x)
+    return not any(each is None or isinstance(each, (list, tuple)) or np.ndim(each) for each in x)
 
 
 def _moves_entries(name: str, **fixed: Any) -> Callable[..., Any]:

@@ -111,9 +111,10 @@ def _canberra_terms(u: Any, v: Any, w: Any) -> Any:
 
 
 def _seuclidean(u: Any, v: Any, V: Any) -> Any:
+    V = as_array(V)
     if np.shape(V) != np.shape(u)[-1:]:
         raise TypeError("V must be a 1-D array of the same dimension as u and v.")
-    return _minkowski(u, v, 2, 1 / as_array(V))
+    return _minkowski(u, v, 2, 1 / V)
 
 
 def _mahalanobis(u: Any, v: Any, VI: Any) -> Any:

@@ -63,9 +63,10 @@ def zscore(a: Any, axis: Any = 0, ddof: int = 0, **options: Any) -> Any:
 
 @drop_in(scipy.stats)
 def zmap(scores: Any, compare: Any, axis: Any = 0, ddof: int = 0, **options: Any) -> Any:
+    scores = as_array(scores)
     shape = np.shape(scores)
     compare, along = _prepare_samples("zmap", compare, axis, options)
-    scores = np.ravel(as_array(scores)) if axis is None else as_array(scores)
+    scores = np.ravel(scores) if axis is None else scores
     centre = np.mean(compare, axis=along, keepdims=True)
     y = (scores - centre) / np.std(compare, axis=along, ddof=ddof, keepdims=True)
     return np.reshape(y, shape) if axis is None else y

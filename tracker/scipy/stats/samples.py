@@ -16,7 +16,7 @@ import scipy.stats
 from tracker.ops.shape.create import buffer
 from tracker.scipy import special  # noqa: F401 (whose functions are used)
 from tracker.scipy._bridge.checks import scipy_raises_unless
-from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
+from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
 from tracker.scipy._bridge.scipy_source import Rebinding
 
 _USUAL = {"nan_policy": "propagate", "keepdims": False, "method": None, "trim": 0}
@@ -30,6 +30,10 @@ def _prepare(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
     has_axis = is_decorated and "axis" in own.parameters
     usual_axis = signature.parameters["axis"].default if has_axis else 0
     first = next(iter(signature.parameters))
+    kinds = {name: parameter.kind for name, parameter in signature.parameters.items()}
+    variadic = next(
+        (n for n, kind in kinds.items() if kind is inspect.Parameter.VAR_POSITIONAL), None
+    )
 
     @functools.wraps(run)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -41,16 +45,17 @@ def _prepare(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
         for option, usual in _USUAL.items():
             if given.pop(option, usual) != usual:
                 raise no_derivative_rule(f"scipy.stats.{name} with {option}=", "Leave it out")
+        given |= {key: _as_samples(x, key == variadic) for key, x in given.items()}
         axis = given.get("axis", usual_axis)
         if name in ("energy_distance", "wasserstein_distance"):  # which use arrays' methods
             given |= {key: buffer(as_array(x) * 1.0) for key, x in given.items() if x is not None}
         try:
             if has_axis:
-                given |= {
-                    key: _along_last(x, axis)
-                    for key, x in given.items()
-                    if key == first or np.ndim(x) > 1
-                }
+                for key, x in given.items():
+                    if key == variadic:
+                        given[key] = tuple([_along_last(sample, axis) for sample in x])
+                    elif key == first or np.ndim(x) > 1:
+                        given[key] = _along_last(x, axis)
                 given["axis"] = -1
             return run(*bound.args, **bound.kwargs)
         except ValueError:
@@ -60,9 +65,17 @@ def _prepare(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _as_samples(x: Any, are_many: bool) -> Any:
+    """An argument, with arrays for lists of tracked values, as SciPy's decorator has them. SciPy
+    writes tracked values into what it computes from plain arrays."""
+    if are_many:
+        return tuple(map(as_array, x))
+    if type(x) in (list, tuple) and is_tracked(x):
+        return as_array(x)
+    return buffer(x * 1.0) if type(x) is np.ndarray and x.dtype.kind in "biufc" else x
+
+
 def _along_last(x: Any, axis: Any) -> Any:
-    if type(x) is tuple:  # several samples
-        return tuple(_along_last(sample, axis) for sample in x)
     x = as_array(x)
     return np.ravel(x) if axis is None else np.moveaxis(x, axis, -1)
 
