@@ -42,7 +42,7 @@ def is_own(code: CodeType) -> bool:
 def caller_of_numpy(frame: FrameType) -> FrameType:
     """The frame that calls a NumPy function, from an inner frame of the call: NumPy's protocol and
     our functions in NumPy's place pass calls on."""
-    passes_on = (_HERE + "numpy" + os.sep, _HERE + "plain" + os.sep)
+    passes_on = (_HERE + "numpy" + os.sep, _HERE + "rebinding" + os.sep)
     while frame.f_back is not None:
         code = frame.f_code
         if code.co_name != "__array_function__" and not code.co_filename.startswith(passes_on):
