@@ -35,7 +35,7 @@ from tracker.control.undo_log import (
     restore,
     sample_of_none,
 )
-from tracker.ir.fingerprint import fingerprint
+from tracker.ir.fingerprint import located_fingerprint
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, operands_of
 from tracker.ir.lowering import Pick
 from tracker.ir.op import LINEAR
@@ -314,11 +314,10 @@ class ReverseLoop:
         run, body = self.run, self.run.body
         if body.functions or body.calls_python or body.has_side_effects:
             return None
-        mark = fingerprint(body)
+        mark = located_fingerprint(body)
         maybe = (*self.output_cotangents, *self.saved_cotangents, *run.saved_carries)
         return mark and (
             mark,
-            tuple([step.where for step in body.body]),
             tuple([type_of(aval_of(x)) for x in (*run.consts, *samples)]),
             tuple([x is None for x in maybe]),
             (*self.active_consts, None, *self.active_carries, None, *self.active_rows),

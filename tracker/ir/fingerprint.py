@@ -30,6 +30,12 @@ def fingerprint(function: Function) -> str | None:
     return hashlib.sha256(spelled).hexdigest()
 
 
+def located_fingerprint(function: Function) -> tuple[Any, ...] | None:
+    """The hash and the source lines of the steps, which errors and `explain` name, or None."""
+    mark = fingerprint(function)
+    return None if mark is None else (mark, *[step.where for step in function.body])
+
+
 class _Encoder:
     """Encodes functions as values that `marshal` writes.
 

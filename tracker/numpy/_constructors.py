@@ -45,7 +45,6 @@ def array(
     **kwargs: Any,
 ) -> Any:
     """`numpy.array`; numbers and arrays in nested lists may be tracked."""
-    copy = _copies(copy)
     if not has_active_transform():  # plain numbers are the rule
         try:
             return np.array(object, dtype, copy=copy, ndmin=ndmin, **kwargs)
@@ -56,7 +55,8 @@ def array(
     object = numbers if type(numbers) is Tracked else object
     if not holds_tracked(object):
         return _of_plain(object, np.array(object, dtype, copy=copy, ndmin=ndmin, **kwargs))
-    return tracked_array(object, dtype, copy=copy, order=kwargs.get("order"), ndmin=ndmin)
+    copies = _copies(copy)
+    return tracked_array(object, dtype, copy=copies, order=kwargs.get("order"), ndmin=ndmin)
 
 
 def _copies(copy: Any) -> bool | None:

@@ -112,7 +112,7 @@ def _reduce(
     initial: Any = NO_VALUE,
     where: Any = True,
 ) -> Any:
-    array = _in_fold_dtype(ufunc.reduce, in_dtype_of_fold(array, out), dtype)
+    array = _in_loop_dtype(ufunc.reduce, array, dtype, out)
     axes = normalize_reduced_axes(array, axis)
     if len(axes) > 1 and ufunc.identity is None:
         ufunc.reduce(np.ones((1, 1), array.dtype), axis=(0, 1))  # raises where the order matters
@@ -166,7 +166,7 @@ def _identity(ufunc: np.ufunc, dtype: np.dtype[Any]) -> Any:
 def _accumulate(
     ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None
 ) -> Any:
-    array = _in_fold_dtype(ufunc.accumulate, in_dtype_of_fold(array, out), dtype)
+    array = _in_loop_dtype(ufunc.accumulate, array, dtype, out)
     if ufunc in (np.maximum, np.minimum):
         running = running_maximum if ufunc is np.maximum else running_minimum
         axis = normalize_axis_index(axis, np.ndim(array))
@@ -180,7 +180,7 @@ def _reduceat(
     ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
 ) -> Any:
     """Reduce between neighbouring indices; where they do not increase, the one element."""
-    array = _in_fold_dtype(ufunc.reduceat, in_dtype_of_fold(array, out), dtype, [0])
+    array = _in_loop_dtype(ufunc.reduceat, array, dtype, out, [0])
     starts = np.asarray(indices, np.intp)
     axis = normalize_axis_index(axis, np.ndim(array))
     n = np.shape(array)[axis]
@@ -215,12 +215,13 @@ def _row_windows(rows: Any, starts: Any, count: int) -> Any:
     return rows[starts[:, None] + np.arange(count)]
 
 
-def _in_fold_dtype(method: Any, array: Any, dtype: Any, *starts: Any) -> Any:
+def _in_loop_dtype(method: Any, array: Any, dtype: Any, out: Any, *starts: Any) -> Any:
     """The array in the dtype in which a ufunc method computes; empty arrays too."""
-    array = as_array(array)
-    if dtype is None:  # raises where it folds none of these
-        dtype = method(np.ones(1, array.dtype), *starts).dtype
-    return np.astype(array, dtype)
+    array = in_dtype_of_fold(as_array(array), dtype, out)
+    if dtype is not None:
+        return array
+    # raises where it folds none of these
+    return np.astype(array, method(np.ones(1, array.dtype), *starts).dtype)
 
 
 _METHODS: dict[str, Any] = {"reduce": _reduce, "accumulate": _accumulate, "reduceat": _reduceat}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from tracker.ir.fingerprint import fingerprint
+from tracker.ir.fingerprint import located_fingerprint
 from tracker.ir.graph import Function
 from tracker.jit.runtime.thread_pool import thread_count
 from tracker.jit.schedule.plan_data import Plan
@@ -42,6 +42,6 @@ def kept_plan(function: Function) -> Plan | None:
 
 
 def _key(function: Function) -> Hashable | None:
-    """Equal for equal bodies of the same source lines, which `explain` shows."""
-    mark = fingerprint(function)
-    return mark and (mark, thread_count(), tuple([step.where for step in function.body]))
+    """Equal for equal bodies of the same source lines."""
+    mark = located_fingerprint(function)
+    return mark and (mark, thread_count())

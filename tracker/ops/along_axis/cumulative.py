@@ -130,8 +130,7 @@ cumprod = declare(
 
 def _numpy_function(op: Any) -> Any:
     def call(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-        a = as_array(a)
-        a = in_dtype_of_fold(a, out) if dtype is None else np.astype(a, dtype)
+        a = in_dtype_of_fold(as_array(a), dtype, out)
         a, axis = array_and_axis(a, axis)
         y = apply(op, (a,), {"axis": axis})
         if dtype is not None:  # NumPy widens small integers unless dtype= is given

@@ -33,9 +33,11 @@ def store_out(out: Any, y: Any, casting: Any = "same_kind", ufunc: str = "") -> 
     return out
 
 
-def in_dtype_of_fold(a: Any, out: Any) -> Any:
-    """An array in the dtype in which NumPy adds it up (multiplies, ...) for this `out=`: the wider
-    one of both, if that is a float or complex one."""
+def in_dtype_of_fold(a: Any, dtype: Any, out: Any) -> Any:
+    """An array in the dtype in which NumPy adds it up (multiplies, ...): that of `dtype=`, or the
+    wider one of its own and that of `out=`, if that is a float or complex one."""
+    if dtype is not None:
+        return np.astype(as_array(a), dtype)
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
     if out is None or out is NO_VALUE:

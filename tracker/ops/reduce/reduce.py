@@ -141,10 +141,7 @@ def _install_reduction(
             return apply(
                 op, (a,), {"axis": normalize_reduced_axes(a, axis), "keepdims": _flag(keepdims)}
             )
-        if dtype is not None:
-            a = np.astype(as_array(a), dtype)
-        elif neutral is not None:
-            a = in_dtype_of_fold(a, out)
+        a = in_dtype_of_fold(a, dtype, None if neutral is None else out)
         if where is not True and where is not NO_VALUE:
             if neutral is None and initial is NO_VALUE:
                 raise ValueError(
@@ -233,7 +230,7 @@ def mean(
 ) -> Any:
     where = rest.pop("where", True)
     refuse_keywords("np.mean", **rest)
-    a = in_dtype_of_fold(a, out) if dtype is None else np.astype(as_array(a), dtype)
+    a = in_dtype_of_fold(a, dtype, out)
     if where is not True and where is not NO_VALUE:
         is_integer = dtype is None and np.result_type(aval_of(as_array(a))).kind in "biu"
         a = np.astype(as_array(a), float) if is_integer else a  # their sum may overflow

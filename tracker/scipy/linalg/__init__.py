@@ -127,7 +127,7 @@ def det(a: Any) -> Any:
 def cholesky(a: Any, lower: bool = False) -> Any:
     """The upper factor, from the upper triangle of `a`; with `lower`, the lower. In the order of
     SciPy's."""
-    if version_of(scipy) >= (1, 18):
+    if _FACTORS_LIE_BY_ROWS:
         return np.linalg.cholesky(as_array(a), upper=not lower)
     return adjoint(np.linalg.cholesky(adjoint(as_array(a)), upper=lower))
 
@@ -151,6 +151,7 @@ def cho_solve(c_and_lower: Any, b: Any) -> Any:
 
 
 _LSTSQ_GIVES_ARRAYS = version_of(scipy) >= (1, 18)  # for rank and residuals
+_FACTORS_LIE_BY_ROWS = version_of(scipy) >= (1, 18)  # of Cholesky
 
 # Least squares ----------------------------------------------------------------------------------
 
