@@ -29,7 +29,7 @@ from tracker.ir.passes import manager
 from tracker.ir.passes.common_subexpressions import common_subexpressions
 from tracker.ir.passes.dead_code import dead_code
 from tracker.ir.passes.loops.reroll import roll
-from tracker.ir.passes.shared_bodies import dedupe_bodies
+from tracker.ir.passes.loops.shared_bodies import dedupe_bodies
 from tracker.ir.types import Type, type_of
 from tracker.jit import AliasOut, ConstantOut, InputOut, TracedRun, traced_run
 from tracker.support.structs import record, replace

@@ -22,9 +22,9 @@ from tracker.ir.passes.loops.added_zeros import hoist_added_zeros
 from tracker.ir.passes.loops.batch import batch_loops
 from tracker.ir.passes.loops.prune_results import prune_loop_results
 from tracker.ir.passes.loops.rematerialize import rematerialize
+from tracker.ir.passes.loops.shared_bodies import DISTINCT_BODIES, dedupe_bodies
 from tracker.ir.passes.matmul_rewrites import rewrite_products
 from tracker.ir.passes.scatter import rewrite_scatters
-from tracker.ir.passes.shared_bodies import DISTINCT_BODIES, dedupe_bodies
 from tracker.ir.passes.simplify import simplify, simplify_writers
 from tracker.ir.verify import verify
 from tracker.jit.pipeline.partition import is_one_call, why_host

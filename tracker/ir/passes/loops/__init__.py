@@ -6,7 +6,8 @@ A trace holds a copy of a loop's body per iteration, and its pullback another. `
 to iteration (the result is a `LoopCandidate`, `loop_candidates.py`), and `live_outs.py` which
 results later steps need; `stacking.py` writes stacks of slices. `prune_results.py` and
 `rematerialize.py` then reduce what a loop stacks for its pullback. `batch.py` writes loops that sum
-products, and carry nothing, on all rows.
+products, and carry nothing, on all rows. `shared_bodies.py` makes one body of those that loops (and
+branches) have, up to numbers.
 
 These passes know `ir` and `ir.passes`. Start at `reroll.py`.
 """

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tracker import cond, config, gradient, jit, scan, trace, while_loop
 from tracker.ir.op import OPS
+from tracker.ir.passes.loops.shared_bodies import dedupe_bodies
 from tracker.ir.passes.manager import run
-from tracker.ir.passes.shared_bodies import dedupe_bodies
 from tracker.support.structs import replace
 
 X = np.array([0.3, 0.6, 0.8])
