@@ -462,6 +462,34 @@ def test_a_signal_handler_may_raise_anywhere(monkeypatch):
                 assert run(f) == pytest.approx(run(plain)) and f.cache_info().slow == slow
     finally:
         signal.signal(signal.SIGUSR1, before)
+    assert lock_is_free()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="a system without such signals")
+def test_a_signal_at_any_line_leaves_the_lock_free():
+    """Wherever it arrives while the lock is taken and released."""
+
+    def fails(*_):
+        raise TooLate
+
+    def trace():
+        with placeholder_swap.TRACING_LOCK.acquire_within(9) as is_ours:
+            assert is_ours
+
+    before = signal.signal(signal.SIGUSR1, fails)
+    try:
+        at, left = 0, 0
+        while left <= 0:
+            at += 1
+            left = interrupted(trace, at, where=placeholder_swap.__file__)
+            assert lock_is_free(), at
+        assert at > 10
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def lock_is_free():
+    """Whether another thread can trace."""
     others = []
 
     def ask():
@@ -471,7 +499,7 @@ def test_a_signal_handler_may_raise_anywhere(monkeypatch):
     thread = threading.Thread(target=ask)
     thread.start()
     thread.join()
-    assert others == [True]
+    return others == [True]
 
 
 def test_a_thread_that_outlives_the_main_one_compiles():

@@ -18,6 +18,7 @@ import types
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import starmap
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -51,17 +52,27 @@ class TracingLock:
     def acquire_within(self, seconds: float) -> Iterator[bool]:
         """Yield whether this thread gets the lock within so many seconds; it is held in the
         context. A swap that a signal has kept from being undone is undone at the end."""
-        taken: list[bool] = []
-        outer: int | None = None  # swaps of traces around this one
-        try:  # one call in C locks and records it, so that no signal comes between
-            taken.extend(map(self.lock.acquire, [True], [seconds]))
-            outer = len(ACTIVE_SWAPS)
-            yield True in taken
-        finally:
-            if True in taken:
-                for swap in ACTIVE_SWAPS[outer:] if outer is not None else ():
-                    run_idempotent(swap.restore)
-                self.lock.release()
+        no_arguments: tuple[Any, ...] = ()
+        taken: list[tuple[Any, ...]] = []  # the arguments of the call that releases the lock
+        outer: list[int] = []  # the number of swaps of traces around this one
+        try:
+            try:  # one call in C locks and records it, so that no signal comes between
+                is_taken = map(self.lock.acquire, [True], [seconds])
+                taken.extend(map(no_arguments.__mul__, filter(None, is_taken)))
+                outer.append(len(ACTIVE_SWAPS))
+                yield bool(taken)
+            finally:
+                self._leave(taken, outer)
+        finally:  # again if a signal has ended that before it was done
+            self._leave(taken, outer)
+
+    def _leave(self, taken: list[tuple[Any, ...]], outer: list[int]) -> None:
+        """Undo the swaps since the lock was taken, and release it, unless that has been done."""
+        if taken:
+            for swap in ACTIVE_SWAPS[outer[0] :] if outer else ():
+                run_idempotent(swap.restore)
+            # Here, too, one call in C releases the lock and forgets that it is taken.
+            any(starmap(self.lock.release, map(taken.pop, [0])))
 
     def reset_after_fork(self) -> None:
         """In a child without the thread that held the lock, undo that thread's swaps."""
