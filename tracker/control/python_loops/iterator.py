@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker.control.python_loops.attempts import FirstSymbolic
 from tracker.control.python_loops.iteration_body import Symbol
 from tracker.control.python_loops.loop_code import LoopCode, loop_code
 from tracker.control.python_loops.places import are_same
@@ -23,13 +24,12 @@ from tracker.ops.shape.create import item
 from tracker.support.cpython import frame_locals
 from tracker.support.structs import record
 from tracker.tape.observers import thread_state
-from tracker.tape.record import apply, aval_of, value_of, wrap
+from tracker.tape.record import apply, value_of, wrap
 from tracker.tape.tracing.loop_index import (
     Affine,
     SymbolicIteration,
     affine_form,
     note_learned,
-    note_short_end,
     number_of,
 )
 from tracker.tape.tracing.tracer import Tracer, current_tracer
@@ -37,7 +37,6 @@ from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 _MIN_TRIP_COUNT = 6  # of a loop that is followed
-_MAX_FIRST = 3  # iterations before the first symbolic one that are part of an outer one
 
 
 def start(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
@@ -216,8 +215,7 @@ class LoopIterator:
 
     at           the number of the next iteration; `tracked_at`: the same number, where it depends
                  on what the iterations before have computed
-    first        the first iteration that may be symbolic: those before it are part of the outer
-                 iteration, if that is symbolic; `situation`: what it depends on
+    first        the first iteration that may be symbolic
     begun        the first symbolic iteration that is not rolled yet
     has_rolled   whether all but the last iteration are rolled, of a loop whose trip count moves
     """
@@ -226,20 +224,11 @@ class LoopIterator:
         self.tracer, self.source = tracer, source
         self.roller = LoopRoller(tracer, code, source.counts, source.over)
         self.lists = [(x, [*x]) for x in source.over if type(x) is list]
-        self.at, self.first = 0, 0
+        self.first = FirstSymbolic(tracer, code, source.counts, frame_locals(frame))
+        self.at = 0
         self.tracked_at: Any = None
         self.begun: int | None = None
         self.has_rolled = False
-        self.situation: Any = None
-        if tracer.iterations:
-            local = frame_locals(frame)
-            carried = code.carried & local.keys()
-            classes = frozenset((name, type(aval_of(local[name]))) for name in carried)
-            self.situation = code, classes
-            self.first = tracer.first_symbolic.get(self.situation, 0)
-        if source.counts.terms and self.first > source.counts.low:
-            self.first = source.counts.low
-            note_short_end(source.counts)
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -270,7 +259,8 @@ class LoopIterator:
             iteration = roller.begin(frame, at)
             if iteration is not None:
                 if self.begun is None:
-                    self.begun, self.known = at, dict(self.tracer.first_symbolic)
+                    self.begun = at
+                    self.first.begin()
                 if self.tracked_at is not None:  # unless this iteration is rolled with those before
                     int(self.tracked_at)
                     roller.conditions.add(value_of(self.tracked_at))
@@ -285,27 +275,24 @@ class LoopIterator:
     def _may_roll(self, at: int) -> bool:
         """Whether iteration number `at` may be made a symbolic one."""
         if self.source.counts.terms:
-            may_roll = at == self.first or bool(self.roller.paths)
+            may_roll = at == self.first.at or bool(self.roller.paths)
         else:
-            may_roll = at >= self.first and self.source.count - at >= _MIN_TRIP_COUNT
+            may_roll = at >= self.first.at and self.source.count - at >= _MIN_TRIP_COUNT
         return may_roll and self.roller.may_begin(at) and self._has_first_items()
 
     def _note_failure(self) -> None:
-        """Symbolic iterations, whose numbers are those of this outer iteration, are not rolled. In
-        the next one, more iterations come before them: by then numbers have settled on a type, and
-        inner loops have iterations."""
+        """Symbolic iterations, whose numbers are those of this outer iteration, are not rolled."""
         assert self.begun is not None
         self._note_alone()
-        known = self.tracer.first_symbolic
-        if self.situation is not None and not self.roller.paths and known == self.known:
-            known[self.situation] = min(self.begun + 1, _MAX_FIRST)
+        if not self.roller.paths:
+            self.first.learn(self.begun)
         self.begun = None
 
     def _note_alone(self) -> None:
         """What comes is that of this outer iteration alone."""
         note_learned(self.source.counts, self.source.first)
         self.source = self.source.now()
-        self.roller.counts = self.source.counts
+        self.roller.range.counts = self.source.counts
 
     def _has_first_items(self) -> bool:
         """Whether lists hold what they did when the loop began."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracker.control.python_loops.affine_subscripts import NotRollable
+from tracker.control.python_loops.attempts import Attempts, IterationRange
 from tracker.control.python_loops.constants import ConstantValues
 from tracker.control.python_loops.growing_lists import GrowingLists, with_plain_numbers
 from tracker.control.python_loops.iteration_body import Carry, Iteration, IterationBody, Symbol
@@ -40,12 +41,7 @@ from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 UNBOUNDED = Affine(1 << 30)  # the trip count of a loop that ends when a condition holds
-_ATTEMPTS = 3  # symbolic iterations; what is carried may have settled on a type by then
-_RETRIES = 3
-_LESSONS = 3  # attempts that fail because of containers that were not known by their parts
-_MORE_ATTEMPTS = 8  # iterations of a loop that branches, which may take other paths
 _MAX_PATHS = 8
-_MAX_PLAIN_AT_END = 3
 _MAX_SEGMENTS = 16  # parts of a loop whose iterations branch alike, on plain numbers
 _MIN_BRANCHES = 16  # iterations of which some branch; other calls will branch otherwise
 _TEST = -1  # the key of what a loop tests, among carries
@@ -99,48 +95,33 @@ class RolledLoop:
 class LoopRoller:
     """Rolls one loop.
 
-    counts       its trip count
-    over         the arrays and lists that it goes through
-    attempts     how many iterations may still be made symbolic; `retries`: how many more, at
-                 iterations 4, 8, 16: inner loops that grow have enough iterations by then
-    known        the places of containers that are known by their parts, and of numbers in them that
-                 change; `lessons`: how often more may become known
-    run          the one that is running
-    paths        those before it that have taken different paths, without a plain one in between,
-                 which might change what they depend on
-    conditions   what iterations since the first of these have branched on; `has_branched`: whether
-                 any has, so that there are more attempts
-    alike_until  the iteration from which on branches on plain numbers are other ones
-    plain_at_end  how many of the last iterations are not rolled: loops in them are too short
+    range       the iterations that may be rolled
+    over        the arrays and lists that it goes through
+    run         the symbolic iteration that is running
+    paths       those before it that have taken different paths, without a plain one in between,
+                which might change what they depend on
+    conditions  what iterations since the first of these have branched on
     """
 
     def __init__(
         self, tracer: Tracer, code: LoopCode, counts: Affine, over: Sequence[Any] = ()
     ) -> None:
-        self.tracer, self.code, self.counts, self.over = tracer, code, counts, over
-        self.attempts, self.retries = _ATTEMPTS, _RETRIES
-        self.alike_until, self.plain_at_end = 0, 0
-        self.known: set[Place] = set()
-        self.lessons = _LESSONS
+        self.tracer, self.code, self.over = tracer, code, over
+        self.range, self.attempts = IterationRange(counts), Attempts()
         self.run: _SymbolicRun | None = None
         self.paths: list[_SymbolicRun] = []
         self.conditions: set[Value] = set()
-        self.has_branched = False
         _running[:] = [ref for ref in _running if ref() is not None]
         _running.append(weakref.ref(self))
 
     def may_begin(self, at: int) -> bool:
         """Whether iteration number `at` may be made a symbolic one."""
-        if not self.attempts and self.retries and at.bit_count() == 1:
-            self.attempts, self.retries = 1, self.retries - 1
-        return self.attempts > 0 and (
-            not self.plain_at_end or at < self.counts.const - self.plain_at_end
-        )
+        return self.attempts.allow(at) and self.range.allows(at)
 
     def begin(self, frame: FrameType, at: int, test: Value | None = None) -> Iteration | None:
         """Make iteration number `at` a symbolic one, if what it may change can be compared."""
         tracer = self.tracer
-        self.attempts -= 1
+        self.attempts.left -= 1
         paths, self.paths = self.paths, []
         if current_tracer() is not tracer or tracer.abort_reason:
             return None
@@ -148,8 +129,8 @@ class LoopRoller:
         state = IterationState.before(frame, names, self.code, self.over)
         if state is None:
             return None
-        stored = [x for x, _ in state.containers.values() if (id(x),) in self.known]
-        places = Places(frame, self.code.carried, state.places, stored, self.known)
+        stored = [x for x, _ in state.containers.values() if (id(x),) in self.attempts.places]
+        places = Places(frame, self.code.carried, state.places, stored, self.attempts.places)
         at_places = places.read(frame)
         fixed = {place for place in at_places if places.is_fixed(place)}
         carried = CarriedPlaces.of(at_places, state, fixed)
@@ -161,10 +142,7 @@ class LoopRoller:
         ):
             return None  # what it tests might change unseen, and the loop be left
         since = at - paths[0].at if paths else 0
-        end = self.counts.minus(Affine(self.plain_at_end))
-        if at < self.alike_until:
-            end = Affine(min(self.alike_until, end.const))
-        last = end.minus(Affine(1 + at - since))
+        last = self.range.last(at, since)
         symbolic = SymbolicIteration(last, len(tracer.iterations), state.may_grow, since)
         begin = len(tracer.recording.equations)
         iteration = Iteration(symbolic, tracer, begin, [Symbol(symbolic.number, 0, 1)])
@@ -185,11 +163,6 @@ class LoopRoller:
         """Whether the last iteration binds names that are read after the loop."""
         return bool(self.code.read_after - self.code.carried)
 
-    def _counts_from(self, at: int, may_leave: bool = False) -> Affine:
-        """How many iterations may be rolled from this one on."""
-        last = max(self.plain_at_end, self._binds or may_leave)
-        return self.counts.minus(Affine(at + last))
-
     def end(self, frame: FrameType, test: Value | None = None) -> RolledLoop | None:
         """The symbolic iteration, if there is one, has ended: roll the loop; None if plain
         iterations go on."""
@@ -209,7 +182,7 @@ class LoopRoller:
                 del self.tracer.errors[run.marks[0] :]
             if rolled is None:
                 self._learn_places(run, frame)
-                self._learn_end(run)
+                self.attempts.left += self.range.learn_end(run.symbolic)
                 with_plain_numbers(run.state, constants)
                 self._restore(run, constants, frame)
         return rolled
@@ -225,18 +198,7 @@ class LoopRoller:
             and (is_mutable_container(x) or (is_number(x) and run.places.is_fixed(place)))
         }
         found |= {(id(x),) for x in run.state.changed_containers()}
-        found -= self.known
-        if found and self.lessons:
-            self.lessons -= 1
-            self.attempts += 1
-            self.known |= found
-
-    def _learn_end(self, run: _SymbolicRun) -> None:
-        """Leave more of the last iterations plain, if loops in them have too few iterations."""
-        may_learn = not self.counts.terms and self.plain_at_end < _MAX_PLAIN_AT_END
-        if run.symbolic.ends_short and may_learn:
-            self.plain_at_end += 1
-            self.attempts += 1
+        self.attempts.learn_places(found)
 
     def _restore(self, run: _SymbolicRun, constants: ConstantValues, frame: FrameType) -> None:
         """Give names and attributes plain numbers again, and forget guards on them."""
@@ -278,13 +240,12 @@ class LoopRoller:
         if conditions is None or len(starts) < len(carries.all):
             return None
         run.is_plain = constants.values.issuperset(conditions)
-        if conditions and run.is_plain and not paths and not self.counts.terms:
+        if conditions and run.is_plain and not paths and not self.range.counts.terms:
             end = self._end_of_branches(run, constants, conditions)
             if end is None:
                 return None
             if end > run.at + 1:
-                is_known = run.at < self.alike_until  # what iterations read is within their arrays
-                self.alike_until = min(end, self.alike_until) if is_known else end
+                self.range.start_segment(run.at, end)
                 self._forget_guards(run, conditions)
                 conditions = {}
         if conditions and not paths and self._are_settled(run, constants, conditions):
@@ -308,13 +269,13 @@ class LoopRoller:
         if they soon do; None if they do and this may have been the last one to do so."""
         if run.test is not None:
             return None
-        left = self.counts.const - run.at
+        left = self.range.all_from(run.at).const
         count = constants.count_alike(left, list(run.carries.all.values()), outcomes)
         if count is None:
             return None
         if count == left or count >= max(_MIN_BRANCHES, left // _MAX_SEGMENTS):
             return run.at + count
-        return None if self.attempts else run.at + 1
+        return None if self.attempts.left else run.at + 1
 
     def _are_settled(
         self, run: _SymbolicRun, constants: ConstantValues, outcomes: dict[Value, bool]
@@ -322,15 +283,16 @@ class LoopRoller:
         """Whether all iterations of a loop whose trip count moves branch alike, the last one, which
         stays plain, excepted."""
         variable = run.symbolic.variable
-        if not self.counts.terms:
+        if not self.range.counts.terms:
             return False
-        has_more = self.counts.low > run.at  # than the iterations before this one, in any case
+        # In any case there are more iterations than those before this one.
+        has_more = self.range.counts.low > run.at
         if has_more and constants.are_equal_at_first(outcomes, variable):
             raise NotRollable("the first iteration branches otherwise than those after it")
         count = constants.others_at_end(outcomes, variable)
         if count is None or (count and not has_more):
             return False
-        self.plain_at_end = count
+        self.range.plain_at_end = count
         return True
 
     def _roll_all(
@@ -338,18 +300,18 @@ class LoopRoller:
     ) -> RolledLoop | None:
         """Roll a loop whose iterations do not branch."""
         carries = list(run.carries.all.values())
-        counts = self._counts_from(run.at)
+        counts = self.range.rolled_from(run.at, self._binds)
         if counts.terms and (lists.parts or self._binds or constants.doubtful):
             return None
-        is_segment = run.at < self.alike_until < self.counts.const
+        is_segment = self.range.is_segment(run.at)
         if is_segment:
-            counts = Affine(min(self.alike_until - run.at, counts.const))
+            counts = Affine(min(self.range.alike_until - run.at, counts.const))
         run.symbolic.variable.last = counts.minus(Affine(1))
         run.iteration.carries, run.iteration.appended = carries, lists.values
         body = IterationBody(run.iteration, counts)
-        left = self.counts.high - run.at if is_segment else counts.high
+        left = self.range.all_from(run.at).high if is_segment else counts.high
         if left < self._least_count(body):
-            self.attempts = self.retries = 0
+            self.attempts.stop()
             return None
         count = counts.now
         if count < iterations_until_new([run.carries]):
@@ -371,8 +333,10 @@ class LoopRoller:
         run.carries.assign(dict(zip(run.carries.all, found, strict=True)), run.places, frame)
         lists.know_tuples(run.tuples, _pairs(ended, run.places.tuples(frame)))
         lists.extend(count, stacks, numbers, run.places.read(frame))
-        self.attempts = _ATTEMPTS if is_segment else 0
-        self.retries = _RETRIES if is_segment else 0
+        if is_segment:
+            self.attempts.restart()
+        else:
+            self.attempts.stop()
         return RolledLoop(run.at, count, None, None)
 
     def _roll_paths(self, runs: list[_SymbolicRun], frame: FrameType) -> RolledLoop | None:
@@ -386,14 +350,13 @@ class LoopRoller:
         has_all_paths = first.test is None and _are_all_paths(
             [tuple(run.iteration.conditions.values()) for run in runs]
         )
-        if not self.has_branched:
-            self.has_branched, self.attempts = True, _MORE_ATTEMPTS
-        if counts.terms and counts != self.counts.minus(Affine(first.at)):
+        self.attempts.note_branch()
+        if counts.terms and counts != self.range.all_from(first.at):
             return None  # there may be no last iteration
         # Branches on plain numbers alone are the same in every call.
         is_plain = all(run.is_plain for run in runs)
         if (counts.terms or is_plain) and not has_all_paths:
-            self.paths = runs if self.attempts and len(runs) < _MAX_PATHS else []
+            self.paths = runs if self.attempts.left and len(runs) < _MAX_PATHS else []
             return None
         bound = [run.carries.binds_arrays(first.carries.all) for run in runs]
         may_stay = [not all(each) for each in zip(*bound, strict=True)]
@@ -406,12 +369,12 @@ class LoopRoller:
         least = 1 if self.tracer.has_other_paths else self._least_count(bodies[0])
         is_better = branches and not is_plain and counts.high >= _MIN_BRANCHES
         if counts.high < least and not is_better:
-            self.attempts = self.retries = 0
+            self.attempts.stop()
             return None
         loop = RecordedLoop(bodies, has_all_paths)
         count, done = int(data_of(loop.count)), last.at + 1 - first.at
         takes_others = branches and len(runs) < _MAX_PATHS and not has_all_paths
-        if takes_others and count < min(counts.high, done + self.attempts):
+        if takes_others and count < min(counts.high, done + self.attempts.left):
             self.paths = runs  # an iteration that comes soon takes another path
             return None
         takes_others &= len(runs) > 1 or count < counts.high
@@ -434,7 +397,7 @@ class LoopRoller:
         if takes_others and not is_left:
             self.paths = runs  # the next iteration takes another path: roll with it, too
         else:
-            self.attempts = self.retries = 0
+            self.attempts.stop()
         tracked_count = None if has_all_paths else loop.count
         return RolledLoop(first.at, count, tracked_count, found.get(_TEST))
 
@@ -457,13 +420,14 @@ class LoopRoller:
         if it may leave the loop, or binds names."""
         first = runs[0]
         if first.test is not None:
-            return self.counts.minus(Affine(first.at))
-        return self._counts_from(first.at, any(run.may_leave for run in runs))
+            return self.range.all_from(first.at)
+        is_last_plain = self._binds or any(run.may_leave for run in runs)
+        return self.range.rolled_from(first.at, is_last_plain)
 
     def _guard_count(self, first: _SymbolicRun, count: Any, counts: Affine, until_new: int) -> None:
         """Whether the loop takes all iterations is a branch, unless a plain iteration comes after
         it in any case; so is whether it takes enough of them that places have new arrays."""
-        if first.test is None and counts == self.counts.minus(Affine(first.at)):
+        if first.test is None and counts == self.range.all_from(first.at):
             self._guard(apply(equal, (count, counts.const)))
         if until_new > (first.test is not None):
             self._guard(apply(greater_equal, (count, until_new)))
@@ -501,8 +465,8 @@ class LoopRoller:
         equations, large = body.size()
         for ref in _running:
             outer = ref()
-            if outer is not None and outer is not self and outer.counts is not UNBOUNDED:
-                equations *= outer.counts.high
+            if outer is not None and outer is not self and outer.range.counts is not UNBOUNDED:
+                equations *= outer.range.counts.high
         least = _MIN_EQUATIONS_OF_LARGE if large else _MIN_EQUATIONS
         return -(-least // max(equations, 1))
 
