@@ -512,7 +512,7 @@ class GrowingValues:
             raise NotRollable("a loop reads rows whose extents move with an outer one")
         if own[0] is None:
             return self.body.read(x)
-        return self._aligned(x, (span, *own[1:]), len(own), 0)
+        return self._aligned(x, (span, *own[1:]), len(own), 0) if own[0] != span else self.body.read(x)
 
     def _emit_array(self, op: Any, x: Value, y: Any) -> Value:
         return self.body.emit(op, (x, y), NO_PARAMS, x.aval)

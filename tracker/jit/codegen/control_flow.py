@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 _INT64 = np.dtype(np.int64)
 _BYTES = np.dtype(np.int8)
 _MEMCPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
+_MEMSET = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
 
 
 def emit_control(driver: DriverWriter, control: ControlFlow) -> None:
@@ -207,6 +208,13 @@ class _ControlWriter:
     def copy(self, to: str, source: str, size: int) -> None:
         self.driver.needs.intrinsics.add(_MEMCPY)
         self.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {size}, i1 false)")
+
+    def clear_rows(self, base: str, type: Type, first: str, length: int) -> None:
+        """Zero the rows of a stack from one on: no step has written them."""
+        self.driver.needs.intrinsics.add(_MEMSET)
+        row = self.stack_row(base, type, first)
+        size = self.e.write(f"mul i64 {self.e.write(f'sub i64 {length}, {first}')}, {type.nbytes}")
+        self.line(f"call void @llvm.memset.p0.i64(ptr {row}, i8 0, i64 {size}, i1 false)")
 
     def row_stride(self, atom: Atom, type: Type) -> int:
         """The elements from one row of an operand to the next."""
@@ -383,6 +391,10 @@ def _emit_loop(w: _ControlWriter) -> None:
     state.copy_start_values()
     w.line(f"br label %{done}")
     w.label(done)
+    if not isinstance(count, Const):
+        done_steps = w.e.write(f"select i1 {w.e.write(f'icmp sgt i64 {n}, 0')}, i64 {n}, i64 0")
+        for at, type in ys:
+            w.clear_rows(w.results[at], type, done_steps, w.params["length"])
 
 
 def _emit_while(w: _ControlWriter) -> None:
