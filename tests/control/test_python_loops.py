@@ -16,7 +16,7 @@ from tables import functions_of
 from triangular_loop_programs import WHOLE
 
 import tracker
-from tracker.control.python_loops import iterator, rolling
+from tracker.control.python_loops import growing_values, iterator, rolling
 from tracker.control.python_loops.affine_subscripts import NotRollable
 from tracker.control.python_loops.iteration_body import IterationBody
 
@@ -262,6 +262,21 @@ def test_large_arrays():
         given = _arrays((x, m))
         np.testing.assert_allclose(compiled(*given), want, rtol=1e-12)
         np.testing.assert_allclose(given[1], written, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["gram_schmidt_by_hand", "cholesky_by_hand", "pairs_of_points"])
+def test_triangles_of_large_arrays(name, monkeypatch):
+    """No array is copied, and none selected from, in each iteration."""
+    f, makers = next(program.values for program in WHOLE if program.id == name)
+    args = [make(12) for make in makers]
+    derive = tracker.jit(lambda *arrays: tracker.gradient(lambda *xs: _number(f(*xs)), *arrays))
+    want, small = derive(*_arrays(args)), str(tracker.trace(tracker.jit(f), *_arrays(args)))
+    monkeypatch.setattr(growing_values, "_MAX_MASKED", 16)
+    derive.clear_cache()
+    for _ in range(2):
+        _assert_equal(want, derive(*_arrays(args)))
+    large = str(tracker.trace(tracker.jit(f), *_arrays(args)))
+    assert large.count(" loop ") == small.count(" loop ")
 
 
 def test_a_builtin_that_is_compared_is_no_shim():

@@ -215,10 +215,11 @@ class GrowingValues:
 
     def read_at(self, array: Value, subscripts: Subscripts) -> Value:
         """A part of an array of the body, at subscripts that do not grow."""
-        index, arrays = self._index(subscripts, array.aval.shape)
         aval = part_aval(array.aval, subscripts)
+        is_large = array.aval.size > max(_MAX_MASKED, 4 * np.size(aval))
+        index, arrays = self._index(subscripts, array.aval.shape, in_memory=is_large)
         if not arrays:
-            if array.aval.size > max(_MAX_MASKED, 4 * np.size(aval)):
+            if is_large:
                 raise NotRollable("a pullback would copy a large array in each iteration")
             params = {"index": index_at(subscripts, array.aval.shape)}
             return self.body.emit(getitem, (array,), params, aval)
@@ -226,24 +227,25 @@ class GrowingValues:
 
     def write_at(self, array: Value, part: Any, subscripts: Subscripts) -> Value:
         """An array of the body with a part of it replaced."""
-        index, arrays = self._index(subscripts, array.aval.shape, writes=True)
+        index, arrays = self._index(subscripts, array.aval.shape, in_memory=True)
         if not arrays:
             params = {"index": index_at(subscripts, array.aval.shape)}
             return self.body.emit(put, (array, part), params, array.aval)
         return self.body.emit(scatter, (array, part, *arrays), {"index": index}, array.aval)
 
     def _index(
-        self, subscripts: Subscripts, shape: tuple[int, ...], writes: bool = False
+        self, subscripts: Subscripts, shape: tuple[int, ...], in_memory: bool = False
     ) -> tuple[tuple[Any, ...], list[Any]]:
-        """The index of subscripts in the body, with a hole for each position that moves. (To write,
-        for each position: such writes are made in the memory of the array.)"""
+        """The index of subscripts in the body, with a hole for each position that moves.
+        `in_memory`: for each position, so that writes, and those of the pullback, are made in the
+        memory of the array."""
         index: list[Any] = []
         arrays: list[Any] = []
         extents = iter(shape)
         for subscript in subscripts:
             extent = 1 if subscript is None else next(extents)
             if subscript is None or not subscript.start.terms:
-                if writes and subscript is not None and subscript.width is None:
+                if in_memory and subscript is not None and subscript.width is None:
                     index.append(HOLE)
                     arrays.append(np.intp(subscript.start.const))
                 else:
@@ -506,13 +508,16 @@ class GrowingValues:
         return made
 
     def _rows(self, x: Any, span: Span) -> Any:
-        """What the iterations of a loop read, with zeros after the last iteration."""
+        """What the iterations of a loop read; anything after the last iteration."""
         own = self.spans_of(x) or (None,)
         if any(own[1:]) or (own[0] is None and span.width.terms):
             raise NotRollable("a loop reads rows whose extents move with an outer one")
-        if own[0] is None:
-            return self.body.read(x)
-        return self._aligned(x, (span, *own[1:]), len(own), 0) if own[0] != span else self.body.read(x)
+        made = self.body.read(x)
+        if own[0] in (None, span):
+            return made
+        if own[0].width != span.width:
+            raise NotRollable("a loop reads rows that are not as many as its iterations")
+        return self._shifted(made, 0, own[0], span)
 
     def _emit_array(self, op: Any, x: Value, y: Any) -> Value:
         return self.body.emit(op, (x, y), NO_PARAMS, x.aval)
