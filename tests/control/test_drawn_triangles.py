@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracker
-from tracker.control.python_loops import iterator, rolling
+from tracker.control.python_loops import growing_values, iterator, rolling
 
 N = 9
 RNG = np.random.default_rng(3)
@@ -106,9 +106,14 @@ def every_loop_pays():
 
 
 @settings(deadline=None, max_examples=min(settings.default.max_examples // 4, 40))
-@given(st.one_of(loops(), sums()))
-def test_triangles(text):
-    f = function_of(text)
+@given(st.one_of(loops(), sums()), st.sampled_from([16, growing_values._MAX_MASKED]))
+def test_triangles(text, most_masked):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(growing_values, "_MAX_MASKED", most_masked)
+        check(function_of(text))
+
+
+def check(f):
     plain, jitted = copies(), tracker.jit(f)
     want = f(*plain)
     for _ in range(2):
