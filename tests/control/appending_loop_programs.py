@@ -213,7 +213,7 @@ class Appending:
             y = step(y, i)
         return np.array(states), y
 
-    @program(False)
+    @program(True)
     def stops_early(x):
         states, s = [], x[0]
         for i in range(12):

@@ -171,6 +171,47 @@ class ForLoops:
                 break
         return np.sum(np.array(errors))
 
+    @program(2)
+    def appends_on_all_paths(p):
+        states, x, peak = [], p[0], 0.0
+        for i in range(60):
+            x = x + np.sin(p[1] * i)
+            peak = max(peak, x)
+            if x < 1.0:
+                x = 2.0 - x
+            states.append(x)
+        return np.sum(np.array(states) ** 2) + peak * states[7], states[59]
+
+    @program(2)
+    def appends_tuples(p):
+        states, y = [], p[:2] * 1.0
+        for i in range(40):
+            y = y * np.cos(i) + p[1]
+            if y[0] > 1.0:
+                y = y * 0.5
+            state = (y, (y[1], i))
+            states.append(state)
+        y += 1.0
+        states[3][0][0] = 5.0
+        return sum(np.sum(a) * b * i for a, (b, i) in states) + np.sum(y * state[0])
+
+    @program(None)
+    def appends_one_of_two_arrays(p):
+        states, x = [], p[0]
+        for i in range(40):
+            x = x * 0.9 + 0.2 * np.sin(i)
+            states.append(p if x > 0.5 else p[::-1] * x)
+        return np.sum(np.array(states) * np.arange(40)[:, None])
+
+    @program(None)
+    def appends_on_one_path(p):
+        states, x = [], p[0]
+        for i in range(40):
+            x = x * 0.9 + 0.2 * np.sin(i)
+            if x > 0.5:
+                states.append(x)
+        return np.sum(np.array(states)) * len(states) + x
+
     @program(None)
     def skips(p):
         x = p[0]

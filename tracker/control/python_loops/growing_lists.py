@@ -19,6 +19,7 @@ from tracker.control.python_loops.affine_subscripts import NotRollable
 from tracker.control.python_loops.constants import ConstantValues
 from tracker.control.python_loops.iteration_state import IterationState, is_constant
 from tracker.control.python_loops.places import Place, container_of, parts_of, with_parts
+from tracker.ir.types import type_of
 from tracker.ops.shape.appended_rows import rows_of
 from tracker.tape.record import value_of, wrap
 from tracker.tape.tracked import Tracked, view_root
@@ -30,6 +31,7 @@ class GrowingLists:
     and after it, and `replaced` the containers of those that have got new ones, before and after.
 
     first, last  instead of containers, by id, what the first and the last iteration append
+    form         equal where iterations append the same
     """
 
     def __init__(
@@ -53,12 +55,14 @@ class GrowingLists:
         for _, _, elements in self.parts:
             self._add(elements)
         self._refuse_shared()
+        self.form = self._form()
 
     def know_tuples(
         self, before: Iterable[tuple[Any, Any]], after: Iterable[tuple[Any, Any]]
     ) -> None:
         """What places have before and after the loop instead of the iteration's tuples."""
         self.first |= {id(x): other for x, other in before}
+        self.last = {id(new): new for _, new in self.replaced.values()}
         self.last |= {id(x): other for x, other in after}
 
     def _add(self, x: Any) -> None:
@@ -93,6 +97,27 @@ class GrowingLists:
     def values(self) -> list[Value]:
         """The values that are appended."""
         return [value_of(leaf) for leaf in self.leaves.values()]
+
+    def _form(self) -> Any:
+        """What is the same where iterations append the same: how their objects are made of numbers
+        and arrays, and in which places these are."""
+        leaves = {key: at for at, key in enumerate(self.leaves)}
+        containers = {key: at for at, key in enumerate(self.containers)}
+
+        def form_of(x: Any) -> Any:
+            if id(x) in containers and not (id(x) in self.first or id(x) in self.last):
+                parts = self.containers[id(x)][1].items()
+                return containers[id(x)], type(x), [(key, form_of(part)) for key, part in parts]
+            if id(x) in leaves:
+                aval = value_of(x).aval
+                return leaves[id(x)], type(aval), type_of(aval)
+            return type(x), id(x)
+
+        def places_of(held: Mapping[Place, Any]) -> dict[Place, int]:
+            return {place: leaves[id(x)] for place, x in held.items() if id(x) in leaves}
+
+        lists = {id(x): [*map(form_of, elements)] for x, _, elements in self.parts}
+        return lists, places_of(self.starts), places_of(self.ends)
 
     def _refuse_shared(self) -> None:
         """Refuse arrays that have another name, or that iterations write into."""

@@ -203,7 +203,9 @@ class IterationBody:
         for array in self.moving.values():
             array.leave()
         self.stacked = {
-            x: self.output(self.read(x)) for x in self.iteration.appended if x in self.dependent
+            x: self.output(self.read(x))
+            for x in self.iteration.appended
+            if x in self.dependent or self.iteration.conditions  # another path appends another one
         }
         return self._build()
 

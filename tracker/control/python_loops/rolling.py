@@ -58,9 +58,10 @@ class _SymbolicRun:
     test     what the loop has tested before it, if it is no `for` statement
     marks    how much the tracer had noted, and `guards` how many guards
     tuples   those at places, with what the plain loop has there
-    carries  once it has ended; `path`: its operations and branches; `may_leave`: whether some of
-             its branches lead out of the loop, and `may_branch`: whether some do not; `is_plain`:
-             whether all are on plain numbers; `divisors`: plain numbers that must not be zero
+    carries  once it has ended, and `lists`, what it has appended; `path`: its operations and
+             branches; `may_leave`: whether some of its branches lead out of the loop, and
+             `may_branch`: whether some do not; `is_plain`: whether all are on plain numbers;
+             `divisors`: plain numbers that must not be zero
     """
 
     symbolic: SymbolicIteration
@@ -79,6 +80,7 @@ class _SymbolicRun:
     may_branch: bool = False
     is_plain: bool = False
     divisors: Sequence[Value] = ()
+    lists: GrowingLists = None  # type: ignore[assignment]
 
 
 @record(eq=False)
@@ -235,7 +237,7 @@ class LoopRoller:
                 return None
             carries.all[_TEST] = Carry(run.test, test, wrap(run.test))
         starts = {each.start for each in carries.all.values()}
-        lists = GrowingLists(state, run.carried.names, ends, run.places.replaced)
+        run.lists = GrowingLists(state, run.carried.names, ends, run.places.replaced)
         conditions = self._conditions(run, starts)
         if conditions is None or len(starts) < len(carries.all):
             return None
@@ -254,13 +256,11 @@ class LoopRoller:
         if run.symbolic.has_learned:
             return None
         if conditions:
-            if lists.parts:
-                return None
             # The plain loop runs an iteration that divides by zero.
             run.divisors = constants.divisors()
             run.iteration.conditions = conditions | dict.fromkeys(run.divisors, True)
             return self._roll_paths([*paths, run], frame)
-        return None if paths else self._roll_all(run, constants, lists, frame)
+        return None if paths else self._roll_all(run, constants, frame)
 
     def _end_of_branches(
         self, run: _SymbolicRun, constants: ConstantValues, outcomes: dict[Value, bool]
@@ -296,10 +296,10 @@ class LoopRoller:
         return True
 
     def _roll_all(
-        self, run: _SymbolicRun, constants: ConstantValues, lists: GrowingLists, frame: FrameType
+        self, run: _SymbolicRun, constants: ConstantValues, frame: FrameType
     ) -> RolledLoop | None:
         """Roll a loop whose iterations do not branch."""
-        carries = list(run.carries.all.values())
+        carries, lists = list(run.carries.all.values()), run.lists
         counts = self.range.rolled_from(run.at, self._binds)
         if counts.terms and (lists.parts or self._binds or constants.doubtful):
             return None
@@ -329,15 +329,21 @@ class LoopRoller:
         found = [
             data if data is not None else made for data, made in zip(exact, results, strict=True)
         ]
-        ended = run.places.tuples(frame)
-        run.carries.assign(dict(zip(run.carries.all, found, strict=True)), run.places, frame)
-        lists.know_tuples(run.tuples, _pairs(ended, run.places.tuples(frame)))
+        self._assign(run, dict(zip(run.carries.all, found, strict=True)), frame)
         lists.extend(count, stacks, numbers, run.places.read(frame))
         if is_segment:
             self.attempts.restart()
         else:
             self.attempts.stop()
         return RolledLoop(run.at, count, None, None)
+
+    def _assign(
+        self, run: _SymbolicRun, found: Mapping[Place | int, Any], frame: FrameType
+    ) -> None:
+        """Give places and arrays their values after a loop that begins with this iteration."""
+        ended = run.places.tuples(frame)
+        run.carries.assign(found, run.places, frame)
+        run.lists.know_tuples(run.tuples, _pairs(ended, run.places.tuples(frame)))
 
     def _roll_paths(self, runs: list[_SymbolicRun], frame: FrameType) -> RolledLoop | None:
         """Roll a loop whose iterations branch on values, from the first of these iterations to the
@@ -353,6 +359,11 @@ class LoopRoller:
         self.attempts.note_branch()
         if counts.terms and counts != self.range.all_from(first.at):
             return None  # there may be no last iteration
+        lists = first.lists
+        if lists.parts and counts.terms:
+            return None
+        if any(run.lists.form != lists.form for run in runs[1:]):
+            return None  # paths append other things
         # Branches on plain numbers alone are the same in every call.
         is_plain = all(run.is_plain for run in runs)
         if (counts.terms or is_plain) and not has_all_paths:
@@ -364,6 +375,7 @@ class LoopRoller:
             run.symbolic.variable.last = counts.minus(Affine(1))
             flags = [_flag(b) for b, stays in zip(binds, may_stay, strict=True) if stays]
             run.iteration.carries = [run.carries.all[key] for key in first.carries.all] + flags
+            run.iteration.appended = run.lists.values
         bodies = [IterationBody(run.iteration, counts) for run in runs]
         # A trace for each way through the loop would take longer.
         least = 1 if self.tracer.has_other_paths else self._least_count(bodies[0])
@@ -381,15 +393,20 @@ class LoopRoller:
         until_new = iterations_until_new([run.carries for run in runs])
         if count < max(1 if takes_others or has_all_paths else least, done, until_new):
             return None
+        results, stacks = bodies[0].after(loop.record())
+        if any(type(x) is not Tracked for x in stacks.values()):
+            return None  # nothing that it reads is tracked
         self._forget_guards(first, self.conditions)
         if not has_all_paths:
             self._guard_count(first, loop.count, counts, until_new)
-        results, _ = bodies[0].after(loop.record())
         found = dict(zip(first.carries.all, results, strict=False))
         for flag in results[len(found) :]:
             self.tracer.add_guard(value_of(flag), "bool")
             self.conditions.add(value_of(flag))
-        first.carries.assign(found, first.places, frame)
+        self._assign(first, found, frame)
+        if loop.length > count:
+            stacks = {x: stack[:count] for x, stack in stacks.items()}
+        lists.extend(count, stacks, {}, first.places.read(frame))
         if first.test is None:
             is_left = count == counts.high or any(run.may_leave for run in runs)
         else:
@@ -426,8 +443,11 @@ class LoopRoller:
 
     def _guard_count(self, first: _SymbolicRun, count: Any, counts: Affine, until_new: int) -> None:
         """Whether the loop takes all iterations is a branch, unless a plain iteration comes after
-        it in any case; so is whether it takes enough of them that places have new arrays."""
-        if first.test is None and counts == self.range.all_from(first.at):
+        it in any case; so is whether it takes enough of them that places have new arrays. How many
+        it takes is the length of what it has appended."""
+        if first.lists.parts:
+            self._guard(apply(equal, (count, data_of(count))))
+        elif first.test is None and counts == self.range.all_from(first.at):
             self._guard(apply(equal, (count, counts.const)))
         if until_new > (first.test is not None):
             self._guard(apply(greater_equal, (count, until_new)))
