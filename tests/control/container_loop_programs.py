@@ -371,14 +371,6 @@ class StoredInto:
         return state["y"], state["t"], state["label"] == "body"
 
     @program(True)
-    def a_list_of_numbers(x):
-        y = [x[0], x[1], 0.0]
-        for _ in range(12):
-            y[0], y[1] = y[0] + 0.1 * y[1], y[1] - 0.1 * y[0]
-            y[2] += 0.5
-        return y[0], y[1], y[2]
-
-    @program(True)
     def a_dict_of_an_object(x):
         return Simulation(x).tabulate(12)
 

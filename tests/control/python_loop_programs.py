@@ -39,14 +39,6 @@ class Carried:
         return s
 
     @program(True)
-    def euler_steps(x):
-        y, t, h = x, 0.0, 0.05
-        for _ in range(30):
-            y = y + h * (np.sin(t) - y * x)
-            t += h
-        return y, t
-
-    @program(True)
     def same_start(x):
         a = b = x[0]
         for _ in range(9):
@@ -107,13 +99,6 @@ class Carried:
             s = s * 0.99
         return s
 
-    @program(True, X, M)
-    def recurrent(x, w):
-        h = x
-        for i in range(12):
-            h = np.tanh(w @ h * 0.1 + w[i])
-        return np.sum(h)
-
 
 class Iterated:
     """What is iterated."""
@@ -124,13 +109,6 @@ class Iterated:
         for row in m:
             h = np.tanh(h + row)
         return h
-
-    @program(True, X, M)
-    def zipped(x, m):
-        s = 0.0
-        for a, row in zip(x, m):  # noqa: B905
-            s = s + a * np.sum(row)
-        return s
 
     @program(True, X)
     def zipped_with_plain(x):
@@ -443,15 +421,6 @@ class Iterations:
         for _ in range(10):
             y = y * 1.5 if y[0] < 2 else y - 1
         return y
-
-    @program(False)
-    def breaks(x):
-        y = x
-        for i in range(100):
-            y = y * 0.9
-            if i > 6:
-                break
-        return y, i
 
     @program(True)
     def breaks_on_values(x):

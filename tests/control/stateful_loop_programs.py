@@ -150,15 +150,6 @@ class Attributes:
         return total, cell.state
 
     @program(True)
-    def coupled_objects(x):
-        a, b = Plant(x), Plant(x * 0.5)
-        for _ in range(9):
-            a.step()
-            b.rate = b.rate * 0.9 + 0.1 * a.y
-            b.step()
-        return a.y * b.y, b.rate, a.steps + b.steps
-
-    @program(True)
     def slots(x):
         held = Slotted(x)
         for _ in range(9):

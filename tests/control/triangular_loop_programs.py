@@ -400,16 +400,6 @@ class PlainStarts:
                     e += np.exp(-squared)
         return e
 
-    @whole(square, vector)
-    def product_of_an_upper_triangle(a, x):
-        y = np.zeros(len(x))
-        for i in range(len(x)):
-            s = 0.0
-            for j in range(i + 1, len(x)):
-                s += a[i, j] * x[j]
-            y[i] = s
-        return y
-
     @whole(singles, vector)
     def sums_of_single_precision(x, y):
         z = np.zeros(len(x))
