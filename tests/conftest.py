@@ -88,8 +88,9 @@ def nothing_left_behind():
 @pytest.fixture(autouse=True)
 def compiled_quickly(request, monkeypatch):
     """LLVM takes longer than all of the rest, for programs that are much alike: it optimises some
-    only; which, their text decides. Tests of what it makes of a text are marked `optimised`. The
-    second call of a function is compiled code's, not the interpreter's, whatever its shapes."""
+    only; which, their text decides, or the test's name if they are exported. Tests of what it makes
+    of a text are marked `optimised`. The second call of a function is compiled code's, not the
+    interpreter's, whatever its shapes."""
     monkeypatch.setattr(interpreter, "_MAX_CALLS", 0)
     monkeypatch.setattr(jitted, "_TRACED_SHAPES", 10**6)
     monkeypatch.setattr(compile, "_MAX_QUICK_OPERATIONS", -1)  # nothing is compiled a second time
@@ -99,13 +100,20 @@ def compiled_quickly(request, monkeypatch):
     one_of = 6
     if PROFILE == "deep":
         one_of = 8 if request.node.get_closest_marker("hypothesis") else 3
-    compile_module = engine.compile_module
+    compile_module, run_all_passes = engine.compile_module, engine._run_all_passes
+
+    def is_optimised(text):
+        return zlib.crc32(text.encode()) % one_of == 0
 
     def quickly(text, *, level=engine.OPTIMISED, symbols=None):
-        if zlib.crc32(text.encode()) % one_of:
-            level = engine.QUICK
+        level = level if is_optimised(text) else engine.QUICK
         return compile_module(text, level=level, symbols=symbols)
 
+    def run_some(module, machine):
+        if is_optimised(request.node.nodeid):
+            run_all_passes(module, machine)
+
+    monkeypatch.setattr(engine, "_run_all_passes", run_some)
     monkeypatch.setattr(engine, "compile_module", quickly)
 
 

@@ -20,15 +20,6 @@ class Appending:
         return np.array(states), s, states[-1] * states[3]
 
     @program(True)
-    def appended_before_the_step(x):
-        states, y = [], x * 1.0
-        for _ in range(10):
-            states.append(y)
-            y = np.sin(y) * x
-        y += 1.0
-        return np.stack(states), y, states[0], states[9]
-
-    @program(True)
     def last_one_has_a_name(x):
         states, y = [x], x * 1.0
         for _ in range(10):

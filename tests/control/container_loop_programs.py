@@ -88,13 +88,6 @@ class Simulation:
 
 class BoundAnew:
     @program(True)
-    def objects(x):
-        state = State(x, x * 0.1)
-        for _ in range(15):
-            state = state.step(x)
-        return state.numbers()
-
-    @program(True)
     def fields_are_replaced(x):
         state = State(x, x * 0.1)
         for _ in range(15):
@@ -129,13 +122,6 @@ class BoundAnew:
         for _ in range(12):
             one = one.next()
         return one.y, one.rate
-
-    @program(True)
-    def dicts(x):
-        state = {"y": x, "t": 0.0}
-        for _ in range(12):
-            state = {"y": state["y"] * 0.9 + state["t"], "t": state["t"] + 0.1}
-        return state["y"], state["t"]
 
     @program(True)
     def lists(x):
@@ -385,14 +371,6 @@ class StoredInto:
         return state["y"], state["t"], state["label"] == "body"
 
     @program(True)
-    def a_list_of_numbers(x):
-        y = [x[0], x[1], 0.0]
-        for _ in range(12):
-            y[0], y[1] = y[0] + 0.1 * y[1], y[1] - 0.1 * y[0]
-            y[2] += 0.5
-        return y[0], y[1], y[2]
-
-    @program(True)
     def a_dict_of_an_object(x):
         return Simulation(x).tabulate(12)
 
@@ -485,13 +463,6 @@ class StoredInto:
 
 class Iterated:
     """Arrays and lists that a loop goes through have no name in it, or another one."""
-
-    @program(True)
-    def a_name_starts_with_the_array(x):
-        y = x
-        for q in x:
-            y = y * 0.9 + q
-        return y
 
     @program(True)
     def one_array_and_numbers(x):
@@ -660,20 +631,6 @@ class ModesThatIterationsSwitch:
             else:
                 state["y"] = state["y"] * 0.7
                 if state["y"][0] < 0.5:
-                    state["mode"] = "up"
-        return state["y"]
-
-    @program(None, 1.3 * X)
-    def by_tests_with_two_outcomes(x):
-        state = {"mode": "up", "y": x}
-        for _ in range(30):
-            if state["mode"] == "up":
-                state["y"] = state["y"] * 1.2
-                if state["y"][0] > 2:
-                    state["mode"] = "down"
-            else:
-                state["y"] = state["y"] * 0.7
-                if not state["y"][0] > 0.5:
                     state["mode"] = "up"
         return state["y"]
 

@@ -47,12 +47,6 @@ class Field:
     def __mul__(self, y):
         return y * self.rate
 
-    def run(self, y):
-        for _ in range(8):
-            middle = y + 0.5 * self.step * self.flow(y)
-            y = y + self.step * self.flow(middle)
-        return y
-
 
 @dataclass
 class Spring:
@@ -90,10 +84,6 @@ class Objects:
         for _ in range(9):
             y = field(y) + 0.1 * field.flow(y)
         return y
-
-    @program(True)
-    def a_loop_in_a_method(x):
-        return Field(x).run(x)
 
     @program(True)
     def operators(x):

@@ -39,21 +39,6 @@ class Carried:
         return s
 
     @program(True)
-    def euler_steps(x):
-        y, t, h = x, 0.0, 0.05
-        for _ in range(30):
-            y = y + h * (np.sin(t) - y * x)
-            t += h
-        return y, t
-
-    @program(True)
-    def fibonacci_like(x):
-        a, b = x[0], x[1]
-        for _ in range(9):
-            a, b = b, 0.5 * (a + b)
-        return a * b
-
-    @program(True)
     def same_start(x):
         a = b = x[0]
         for _ in range(9):
@@ -114,13 +99,6 @@ class Carried:
             s = s * 0.99
         return s
 
-    @program(True, X, M)
-    def recurrent(x, w):
-        h = x
-        for i in range(12):
-            h = np.tanh(w @ h * 0.1 + w[i])
-        return np.sum(h)
-
 
 class Iterated:
     """What is iterated."""
@@ -132,40 +110,12 @@ class Iterated:
             h = np.tanh(h + row)
         return h
 
-    @program(True, X, M)
-    def zipped(x, m):
-        s = 0.0
-        for a, row in zip(x, m):  # noqa: B905
-            s = s + a * np.sum(row)
-        return s
-
-    @program(True, X)
-    def enumerated(x):
-        s = 0.0
-        for i, a in enumerate(x):
-            s = s + a * i
-        return s
-
     @program(True, X)
     def zipped_with_plain(x):
         s = x[0]
         ts = np.linspace(0.0, 1.0, 12)
         for i, t in zip(range(3, 50, 2), ts):  # noqa: B905
             s = s * t + i + x[3]
-        return s
-
-    @program(True)
-    def backwards(x):
-        s = x[0]
-        for i in range(11, 0, -1):
-            s = s * 0.5 + x[i] - x[i - 1]
-        return s
-
-    @program(True)
-    def strided(x):
-        s = x[0]
-        for i in range(1, 11, 2):
-            s = s * 0.5 + x[i] * x[i + 1]
         return s
 
 
@@ -212,12 +162,6 @@ class Places:
         return out, s, t
 
     @program(True)
-    def writes_an_argument(x):
-        for i in range(1, 12):
-            x[i] = x[i] + 0.5 * x[i - 1]
-        return np.sum(x)
-
-    @program(True)
     def writes_an_argument_backwards(x):
         for i in range(10, -1, -1):
             x[i] -= 0.3 * x[i + 1]
@@ -252,12 +196,6 @@ class Places:
     def writes_rows(m):
         for i in range(1, 11):
             m[i] = 0.25 * (m[i - 1] + m[i + 1]) + 0.5 * m[i]
-        return np.sum(m * m)
-
-    @program(True, M)
-    def writes_inner_rows(m):
-        for i in range(1, 11):
-            m[i, 1:-1] += m[i - 1, :-2] + 0.1 * m[i + 1, 2:] - m[i, 0]
         return np.sum(m * m)
 
     @program(True, M)
@@ -304,13 +242,6 @@ class Places:
             row *= 0.5
             row[2] = m[i - 1, 3]
         return np.sum(m * m)
-
-    @program(True, M, 2 * M)
-    def triangular_updates(c, a):
-        for i in range(12):
-            for k in range(12):
-                c[i, : i + 1] += 0.1 * a[i, k] * a[: i + 1, k]
-        return np.sum(c * c)
 
     @program(None)
     def wraps_around(x):
@@ -509,15 +440,6 @@ class Iterations:
             y = y * 1.5 if y[0] < 2 else y - 1
         return y
 
-    @program(False)
-    def breaks(x):
-        y = x
-        for i in range(100):
-            y = y * 0.9
-            if i > 6:
-                break
-        return y, i
-
     @program(True)
     def breaks_on_values(x):
         y = x
@@ -528,20 +450,6 @@ class Iterations:
         else:
             y = y + 100
         return y, i
-
-    @program(True)
-    def collects(x):
-        found = []
-        for i in range(10):
-            found.append(x[i] * i)  # noqa: PERF401
-        return np.stack(found)
-
-    @program(True)
-    def changes_a_dict(x):
-        state = {"a": x[0]}
-        for i in range(10):
-            state["a"] = state["a"] * x[i]
-        return state["a"]
 
     @program(False)
     def reads_a_list(x):
@@ -629,15 +537,6 @@ class Iterations:
         for i in range(10):
             x[i] = x[i] + np.sum(part)
         return np.sum(x * x)
-
-    @program(None)
-    def an_alias_of_a_row(x):
-        y = x.copy()
-        old = y
-        for i in range(8):
-            old = y
-            y = y + 0.1 * x * i
-        return y - old
 
     @program(None)
     def reassigns_what_it_iterates(x):
@@ -791,46 +690,6 @@ class Iterations:
         for i in range(8):
             s = s + x[1] * float(i)
         return s
-
-    @program(True)
-    def an_object_with_arrays(x):
-        class Model:
-            def __init__(self):
-                self.weights = x * 2
-
-            def step(self, y):
-                return y * 0.5 + self.weights
-
-        model, y = Model(), x
-        for _ in range(9):
-            y = model.step(y)
-        return y
-
-    @program(True)
-    def a_closure(x):
-        scale = x * 2
-
-        def step(y):
-            return y * 0.5 + scale
-
-        y = x
-        for _ in range(9):
-            y = step(y)
-        return y
-
-    @program(False)
-    def a_closure_that_counts(x):
-        calls = 0
-
-        def step(y):
-            nonlocal calls
-            calls += 1
-            return y * calls
-
-        y = x
-        for _ in range(9):
-            y = step(y)
-        return y
 
     @program(True, M)
     def solves(m):

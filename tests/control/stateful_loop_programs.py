@@ -127,19 +127,6 @@ def _noise_of(module, y):
 
 class Attributes:
     @program(True)
-    def steps(x):
-        plant = Plant(x)
-        for _ in range(9):
-            plant.step()
-        return plant.y, plant.time, plant.steps
-
-    @program(True)
-    def a_loop_in_a_method(x):
-        plant = Plant(x)
-        plant.settle()
-        return plant.y
-
-    @program(True)
     def loops_in_loops(x):
         plant = Plant(x)
         for _ in range(5):
@@ -161,15 +148,6 @@ class Attributes:
         for i in range(12):
             total = total + np.sum(cell(x[i] * x))
         return total, cell.state
-
-    @program(True)
-    def coupled_objects(x):
-        a, b = Plant(x), Plant(x * 0.5)
-        for _ in range(9):
-            a.step()
-            b.rate = b.rate * 0.9 + 0.1 * a.y
-            b.step()
-        return a.y * b.y, b.rate, a.steps + b.steps
 
     @program(True)
     def slots(x):
@@ -208,14 +186,6 @@ class Attributes:
             two.before = two.now
             two.now = new
         return two.now, two.before
-
-    @program(True)
-    def names_that_swap(x):
-        now, before = x, x * 0.9
-        for _ in range(9):
-            before, now = now, 1.8 * now - 0.9 * before
-        before += 1.0
-        return now, before
 
     @program(None)
     def appends_and_swaps(x):
@@ -422,14 +392,6 @@ class Attributes:
             return plant.y, plant.time, plant.steps
         return x
 
-    @program(True)
-    def objects_in_a_list(x):
-        plants = [Plant(x), Plant(x * 0.3), Plant(x * 0.1)]
-        for _ in range(9):
-            for plant in plants:
-                plant.step()
-        return sum(plant.y for plant in plants)
-
 
 class Vector:
     made: ClassVar[list] = []
@@ -546,13 +508,6 @@ class Made:
 
 
 class Tuples:
-    @program(True)
-    def a_pair(x):
-        state = (x, x * 0.5)
-        for _ in range(9):
-            state = (state[0] + 0.1 * state[1], state[1] - 0.1 * np.sin(state[0]))
-        return state
-
     @program(True)
     def a_function_of_a_tuple(x):
         def step(state):

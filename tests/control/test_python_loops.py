@@ -5,12 +5,14 @@ numbers.
 """
 
 import contextlib
+import functools
 import io
 import warnings
 
 import numpy as np
 import pytest
 from closure_loop_programs import PROGRAMS
+from pairwise_parameters import DEEP
 from python_loop_programs import M, X
 from tables import functions_of
 from triangular_loop_programs import WHOLE
@@ -26,6 +28,11 @@ def every_loop_pays(monkeypatch):
     monkeypatch.setattr(iterator, "_MIN_TRIP_COUNT", 4)
     monkeypatch.setattr(rolling, "_MIN_EQUATIONS", 1)
     monkeypatch.setattr(rolling, "_MIN_EQUATIONS_OF_LARGE", 1)
+
+
+@pytest.fixture
+def every_gradient_pays(monkeypatch):
+    monkeypatch.setattr("tracker.control.step_runner._compile_cost", lambda body: 1)
 
 
 def _arrays(args):
@@ -87,19 +94,25 @@ def test_results_and_writes(f, rolled, args):
         assert (" loop " in str(tracker.trace(tracker.jit(f), *_arrays(args)))) == rolled
 
 
-@pytest.mark.parametrize(("f", "rolled", "args"), PROGRAMS)
-def test_gradients(f, rolled, args, monkeypatch):
-    monkeypatch.setattr("tracker.control.step_runner._compile_cost", lambda body: 1)
-
+def _check_gradients(f, args, transform):
     def loss(*arrays):
         return _number(f(*arrays))
 
-    want = tracker.gradient(loss, *_arrays(args))
-    inside = tracker.jit(lambda *arrays: tracker.gradient(loss, *arrays))
-    outside = tracker.jit(loss)
+    want, compiled = tracker.gradient(loss, *_arrays(args)), transform(loss)
     for _ in range(2):
-        _assert_equal(tuple(want), tuple(inside(*_arrays(args))))
-        _assert_equal(tuple(want), tuple(tracker.gradient(outside, *_arrays(args))))
+        _assert_equal(tuple(want), tuple(compiled(*_arrays(args))))
+
+
+@pytest.mark.usefixtures("every_gradient_pays")
+@pytest.mark.parametrize(("f", "rolled", "args"), PROGRAMS)
+def test_compiled_gradients(f, rolled, args):
+    _check_gradients(f, args, lambda f: tracker.jit(lambda *arrays: tracker.gradient(f, *arrays)))
+
+
+@pytest.mark.usefixtures("every_gradient_pays")
+@pytest.mark.parametrize(("f", "rolled", "args"), PROGRAMS if DEEP else PROGRAMS[::2])
+def test_gradients_of_compiled_functions(f, rolled, args):
+    _check_gradients(f, args, lambda f: functools.partial(tracker.gradient, tracker.jit(f)))
 
 
 @pytest.mark.parametrize(("f", "makers"), WHOLE)

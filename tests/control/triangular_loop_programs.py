@@ -68,9 +68,6 @@ class Slices:
         return s
 
 
-L = np.tril(M) + 12 * np.eye(12)
-
-
 class Triangles:
     """Triangular loops."""
 
@@ -80,20 +77,6 @@ class Triangles:
         for i in range(12):
             s = s + np.sum(np.exp(x[:i])) * x[i] - np.sum(x[i:] / x[i])
         return s
-
-    @program(True, L, X)
-    def forward_substitution(a, b):
-        x = np.zeros(12)
-        for i in range(12):
-            x[i] = (b[i] - a[i, :i] @ x[:i]) / a[i, i]
-        return x
-
-    @program(True, L, X)
-    def back_substitution(a, b):
-        x = b
-        for i in range(11, -1, -1):
-            x[i] = (x[i] - np.dot(a[i + 1 :, i], x[i + 1 :])) / a[i, i]
-        return x
 
     @program(True, M, X)
     def writes_growing_slices(m, x):
@@ -239,14 +222,6 @@ class TripCounts:
             x[i] = (y[i] - a[i, i + 1 :] @ x[i + 1 :]) / a[i, i]
         return x, y
 
-    @program(True, M, M.T[:, :8] + 1)
-    def triangular_product(a, b):
-        for i in range(b.shape[0]):
-            for j in range(b.shape[1]):
-                b[i, j] += np.dot(a[i + 1 :, i], b[i + 1 :, j])
-        b *= 1.5
-        return b
-
     @program(True, M, M[:, ::-1] + 0.1)
     def rank_update_of_a_triangle(c, a):
         for i in range(a.shape[0]):
@@ -265,25 +240,6 @@ class TripCounts:
                 temp[j] = b[:i, j] @ a[i, :i]
             c[i, :] += 1.5 * b[i, :] * a[i, i] + 1.5 * temp
         return c
-
-    @program(True, SPD)
-    def gram_schmidt(a):
-        q, r = np.zeros_like(a), np.zeros_like(a)
-        for k in range(a.shape[1]):
-            r[k, k] = np.sqrt(np.dot(a[:, k], a[:, k]))
-            q[:, k] = a[:, k] / r[k, k]
-            for j in range(k + 1, a.shape[1]):
-                r[k, j] = np.dot(q[:, k], a[:, j])
-                a[:, j] -= q[:, k] * r[k, j]
-        return q, r
-
-    @program(True, M, X)
-    def sums_over_a_triangle(m, x):
-        s = x[0] * 0
-        for i in range(12):
-            for j in range(i + 1):
-                s = s * 0.9 + m[i, j] * np.sin(x[j])
-        return s
 
     @program(None, M, X)
     def counts_the_iterations_of_a_triangle(m, x):
@@ -424,14 +380,6 @@ class PlainStarts:
             q[:, j] = v / np.sqrt(s)
         return q
 
-    @whole(vector)
-    def pairs(x):
-        e = 0.0
-        for i in range(len(x)):
-            for j in range(i):
-                e += np.sin(x[i] - x[j]) ** 2
-        return e
-
     @whole(square)
     def pairs_of_points(x):
         e = 0
@@ -451,24 +399,6 @@ class PlainStarts:
                 if squared < 0.4:
                     e += np.exp(-squared)
         return e
-
-    @whole(square, vector)
-    def product_of_an_upper_triangle(a, x):
-        y = np.zeros(len(x))
-        for i in range(len(x)):
-            s = 0.0
-            for j in range(i + 1, len(x)):
-                s += a[i, j] * x[j]
-            y[i] = s
-        return y
-
-    @whole(square)
-    def columns_below_the_diagonal(a):
-        s = 0.0
-        for j in range(len(a)):
-            for i in range(j + 1, len(a)):
-                s += a[i, j] * (i - j)
-        return s
 
     @whole(singles, vector)
     def sums_of_single_precision(x, y):
@@ -572,14 +502,6 @@ class FirstAndLast:
 
 class Bounds:
     """Ranges from and to numbers of outer loops."""
-
-    @program(None, X)
-    def few_numbers_from_an_outer_one(x):
-        s = x[0]
-        for i in range(1, 9):
-            for j in range(i, i + 2):
-                s = s * 0.9 + j * x[1]
-        return s
 
     @program(None, X)
     def many_numbers_from_an_outer_one(x):

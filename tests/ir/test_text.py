@@ -51,7 +51,7 @@ def test_nested_functions_are_shared_with_the_params():
     assert eqn.params["call"] is eqn.params["pair"][0] is function.functions["body"]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=6 * settings.default.max_examples)
 @given(programs.any_function())
 def test_any_function_reads_back(function):
     text = print_function(function)
@@ -60,7 +60,7 @@ def test_any_function_reads_back(function):
     assert programs.canonical(again) == programs.canonical(function)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=6 * settings.default.max_examples)
 @given(programs.SCALARS)
 def test_literals_keep_their_bits(value):
     (literal,) = parse(print_function(Function("f", (), (), (), (Const.of(value),)))).outputs

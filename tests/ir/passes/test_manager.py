@@ -151,7 +151,7 @@ def test_an_unchanged_function_is_returned_itself(each):
     assert each(function) is function
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=10 * settings.default.max_examples)
 @given(programs.programs(), st.integers(0, 2**32))
 def test_no_pass_changes_a_value(function, seed):
     values = programs.arguments(function, seed)

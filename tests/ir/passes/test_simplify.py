@@ -351,7 +351,7 @@ def _watched(rule):
     return replace(rule, rewrite=watch)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=10 * settings.default.max_examples)
 @given(programs.programs())
 def test_rewriting_ends(function):
     with pytest.MonkeyPatch.context() as patch:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sized
 
 import numpy as np
 import pytest
+from pairwise_parameters import crossed
 from side_by_side import each, program
 
 import tracker.numpy as tnp
@@ -66,9 +67,8 @@ IDS = [f"{type(x).__name__}{np.shape(x)}" for x in VALUES]
 
 
 @pytest.mark.parametrize("x", VALUES, ids=IDS)
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_questions_about_values(name, x):
-    program(x)(QUESTIONS[name]).check()
+def test_questions_about_values(x):
+    program(x)(lambda x: {name: ask(x) for name, ask in QUESTIONS.items()}).check()
 
 
 OF_ATTRIBUTES = ("has shape", "has len", "has method", "rank")
@@ -76,12 +76,15 @@ OF_CLASSES = ("name", "exactly", "table", "module", "subclass", "subdtype", "cla
 
 
 @pytest.mark.parametrize("x", VALUES, ids=IDS)
-@pytest.mark.parametrize("name", [*OF_CLASSES, *OF_ATTRIBUTES, "own check", "number", "match"])
-def test_questions_within_a_derivative(name, x):
-    def f(x):
-        return np.sum(np.real(x)) * (2.0 if QUESTIONS[name](x) == plain else 3.0)
+def test_questions_within_a_derivative(x):
+    def answers(x):
+        return {name: QUESTIONS[name](x) for name in names}
 
-    plain = QUESTIONS[name](x)
+    def f(x):
+        return np.sum(np.real(x)) * (2.0 if answers(x) == plain else 3.0)
+
+    names = *OF_CLASSES, *OF_ATTRIBUTES, "own check", "number", "match"
+    plain = answers(x)
     for value, _ in (value_and_grad(f)(x), value_and_grad(jit(f))(x), pullback(f, x)):
         assert value == f(x)
     assert jvp(f, (x,), (x,))[0] == f(x)
@@ -277,9 +280,11 @@ def _capture(read, o):
     return lambda x: read(o, x)
 
 
-@pytest.mark.parametrize("make", [Model, Open, functools.partial(Data, w=np.ones(2))])
-@pytest.mark.parametrize("name", READERS)
-@pytest.mark.parametrize("bind", [_capture, functools.partial])
+@crossed(
+    bind=[_capture, functools.partial],
+    name=READERS,
+    make=[Model, Open, functools.partial(Data, w=np.ones(2))],
+)
 def test_attributes_that_come_and_go(bind, name, make):
     row = program(np.arange(2.0), state=make, bind=bind, changes=CHANGES, warns=None)
     row(READERS[name]).check()

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from pairwise_parameters import crossed
 from side_by_side import program
 
 from tracker import CompileError, gradient, jit
@@ -297,9 +298,11 @@ def _appends_to_it(x, o):
     return o.log[-1] + len(o.log)
 
 
-@pytest.mark.parametrize("given", [False, True], ids=["captured", "argument"])
-@pytest.mark.parametrize("f", [_asks_it, _counts_on_it, _writes_it, _appends_to_it])
-@pytest.mark.parametrize("cls", [OwnLookUp, FromItsDict, UnderAnotherName])
+@crossed(
+    given=[False, True],
+    f=[_asks_it, _counts_on_it, _writes_it, _appends_to_it],
+    cls=[OwnLookUp, FromItsDict, UnderAnotherName],
+)
 def test_what_a_class_with_a_look_up_of_its_own_holds_is_seen(cls, f, given):
     changes = [lambda s, v=v: _own_of(s).update(z=v) for v in (3.0, np.ones(2), 4.0)]
     row = program(np.arange(2.0), np.ones(2), state=cls, given=given, changes=changes, warns=None)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tracker as tr
@@ -281,7 +281,6 @@ def programs(draw):
 
 
 @given(programs())
-@settings(max_examples=25)
 def test_random_programs(run):
     fast = tr.jit(tr.value_and_grad(run))
     for x in samples(4):

@@ -33,7 +33,7 @@ def several(p, scale=2.0):
 
 
 def complex_steps(x):
-    return np.abs(steps(x * (1 + 0.5j), count=40)) ** 2
+    return np.abs(steps(x * (1 + 0.5j), count=10)) ** 2
 
 
 ONE_OPERATION = {

@@ -170,6 +170,7 @@ def test_failures_are_told(tmp_path):
     assert call(c.f, [-SPD], [0.0])[0] == call(c.f_gradient, [-SPD], [0.0, SPD])[0] == 1
 
 
+@pytest.mark.optimised  # which drops what is not called
 def test_a_small_matrix_needs_no_lapack(tmp_path):
     def needs(rows):
         args = (np.eye(rows), np.ones(rows))

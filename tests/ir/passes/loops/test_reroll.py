@@ -367,7 +367,7 @@ def programs(draw):
     return f
 
 
-@settings(deadline=None, max_examples=max(settings.default.max_examples, 40))
+@settings(deadline=None, max_examples=2 * settings.default.max_examples)
 @given(programs(), st.integers(0, 100))
 def test_any_loop(f, seed):
     rng = np.random.default_rng(seed)
