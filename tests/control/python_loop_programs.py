@@ -194,6 +194,24 @@ class Places:
         return out
 
     @program(True)
+    def writes_first_what_stands_there(x):
+        out, s = np.zeros(3), x[0]
+        out[1] = s
+        for i in range(12):
+            out[1] = s
+            s = s * 0.9 + 0.1 * x[i]
+        return out, s
+
+    @program(True)
+    def writes_first_what_was_read_there(x):
+        out = x * 1.0
+        s, t = out[1], out[2] + x[3]
+        for _ in range(12):
+            out[1], out[2] = s, t
+            s, t = s * 0.9 + x[4], t * 0.9 + x[5]
+        return out, s, t
+
+    @program(True)
     def writes_an_argument(x):
         for i in range(1, 12):
             x[i] = x[i] + 0.5 * x[i - 1]

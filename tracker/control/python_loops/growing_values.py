@@ -263,7 +263,7 @@ class GrowingValues:
         base, part = value.operands
         if base in self.spans:
             raise NotRollable("a part of a slice whose extent moves is written")
-        if rewrites_itself(value):
+        if self.rewrites_itself(value):
             same: Value = self.body.read(base)
             return same
         subscripts = subscripts_of(value)
@@ -285,7 +285,7 @@ class GrowingValues:
     def merged(self, spans: Spans, value: Value, old: Value) -> Value:
         """A part of an array of the body, in which a write of the iteration writes within spans."""
         part = value.operands[1]
-        op, term = _update(value) or (None, part)
+        op, term = self._update(value) or (None, part)
         given = self._aligned(term, spans, len(spans))
         kept: Any = old
         if op is not None:  # what this is added to, or taken from, stays
@@ -294,6 +294,35 @@ class GrowingValues:
             where, (self.mask(spans, old.aval.shape), given, kept), NO_PARAMS, old.aval
         )
         return given if op is None else self.body.emit(op, (old, given), NO_PARAMS, old.aval)
+
+    def rewrites_itself(self, value: Value) -> bool:
+        """Whether a write puts what is there already: the last step of `x[i] += y`. Only in this
+        iteration: what is there when it begins may be another thing in the next one."""
+        base, part = value.operands
+        if type(part) is not Value:
+            return False
+        is_read = part in self.body.made and part.op is getitem and part.operands[0] is base
+        is_written = base in self.body.made and base.op is put and base.operands[1] is part
+        return (is_read and subscripts_of(part) == subscripts_of(value)) or (
+            is_written and subscripts_of(base) == subscripts_of(value)
+        )
+
+    def _update(self, value: Value) -> tuple[Any, Any] | None:
+        """The op and the term of a write of `part + term`, or `part - term`, into this very part,
+        if this iteration has read it."""
+        base, part = value.operands
+        if type(part) is not Value or part.op not in (add, subtract) or part.params:
+            return None
+        dtype = base.aval.dtype
+        if part.aval.dtype != dtype or dtype.kind not in "fc":
+            return None
+        pairs = (part.operands, part.operands[::-1])
+        for read, term in pairs if part.op is add else pairs[:1]:
+            is_made = type(read) is Value and read in self.body.made
+            is_read = is_made and read.op is getitem and read.operands[0] is base
+            if is_read and subscripts_of(read) == subscripts_of(value):
+                return part.op, term
+        return None
 
     # Other ops
 
@@ -536,34 +565,6 @@ class GrowingValues:
             self.spans[value] = spans
         aval = np.zeros(shape, np.result_type(value.aval))[()]
         return self.body.emit(op, operands, params, aval)
-
-
-def rewrites_itself(value: Value) -> bool:
-    """Whether a write puts what is there already: the last step of `x[i] += y`."""
-    base, part = value.operands
-    if type(part) is not Value:
-        return False
-    is_read = part.op is getitem and part.operands[0] is base
-    is_written = base.op is put and base.operands[1] is part
-    return (is_read and subscripts_of(part) == subscripts_of(value)) or (
-        is_written and subscripts_of(base) == subscripts_of(value)
-    )
-
-
-def _update(value: Value) -> tuple[Any, Any] | None:
-    """The op and the term of a write of `part + term`, or `part - term`, into this very part."""
-    base, part = value.operands
-    if type(part) is not Value or part.op not in (add, subtract) or part.params:
-        return None
-    dtype = base.aval.dtype
-    if part.aval.dtype != dtype or dtype.kind not in "fc":
-        return None
-    pairs = (part.operands, part.operands[::-1])
-    for read, term in pairs if part.op is add else pairs[:1]:
-        is_read = type(read) is Value and read.op is getitem and read.operands[0] is base
-        if is_read and subscripts_of(read) == subscripts_of(value):
-            return part.op, term
-    return None
 
 
 def _aval(x: Any) -> Any:

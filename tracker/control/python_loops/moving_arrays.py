@@ -27,7 +27,6 @@ from tracker.control.python_loops.affine_subscripts import (
     subscripts_of,
     write_affine,
 )
-from tracker.control.python_loops.growing_values import rewrites_itself
 from tracker.ir.types import type_of
 from tracker.ops.indexing.canonical import canonical_index, indexed_shape
 from tracker.ops.indexing.getitem import getitem, put
@@ -298,9 +297,9 @@ class _Window:
         return self.body.emit(getitem, (line,), {"index": inside}, aval)
 
     def write(self, access: _Access, part: Any) -> None:
-        if rewrites_itself(access.value):
-            return
         growing, line = self.body.growing, self.lines[access.offset]
+        if growing.rewrites_itself(access.value):
+            return
         aval = line.aval if type(line) is Value else line
         spans = spans_of(access.subscripts)
         value = self.body.read(part)
