@@ -155,7 +155,7 @@ class Places:
     @program(True)
     def writes_first_what_was_read_there(x):
         out = x * 1.0
-        s, t = out[1] + 0.0, out[2] + x[3]
+        s, t = out[1], out[2] + x[3]
         for _ in range(12):
             out[1], out[2] = s, t
             s, t = s * 0.9 + x[4], t * 0.9 + x[5]

@@ -43,7 +43,9 @@ def line(text, **names):
 
 
 SCALAR = "a tracked value of shape (), dtype float64"
-ZEROS = "Make the array with np.zeros_like(t), np.zeros(n, like=t), or np.array(a)"
+ZEROS = (
+    "Make the array with np.zeros_like(t), np.zeros(n, like=t), or np.array(a); not with a.copy()"
+)
 DATA = "Use tracker.data(t) where no gradient is wanted"
 ITSELF = "Use t itself, or tracker.data(t) where no gradient is wanted"
 

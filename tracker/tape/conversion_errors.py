@@ -20,7 +20,9 @@ from tracker.support.call_names import STORING, Call, running_call
 from tracker.tape.record import aval_of, holds_tracked
 from tracker.user_frames import line_of, user_call
 
-STORE_HINT = "Make the array with np.zeros_like(t), np.zeros(n, like=t), or np.array(a)"
+STORE_HINT = (
+    "Make the array with np.zeros_like(t), np.zeros(n, like=t), or np.array(a); not with a.copy()"
+)
 _PLAIN = "Use tracker.data(t) where no gradient is wanted"
 _NUMBER_HINT = "Use t itself, or tracker.data(t) where no gradient is wanted"
 _LABELS_HINT = (

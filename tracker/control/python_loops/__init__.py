@@ -53,11 +53,11 @@ equation counts the iterations, without derivatives, and the `loop` equation tak
 test (`tested_loops.py`).
 
 Not rolled: subscripts that wrap around, iterations that read a list that they grow, or change one
-that the loop goes through, comprehensions; sums that start at Python's numbers, and that only some
-iterations of an inner loop add to; where iterations branch on values, quotients of plain
-numbers that may be by zero; of slices whose extents move all but elementwise ops, sums, products
-and flips, and where they are parts of large matrices that are not multiplied by rows (a product of
-the part is faster).
+that the loop goes through, paths that append other things than others do, comprehensions; sums that
+start at Python's numbers, and that only some iterations of an inner loop add to; where iterations
+branch on values, quotients of plain numbers that may be by zero; of slices whose extents move all
+but elementwise ops, sums, products and flips, and where they are parts of large matrices that are
+not multiplied by rows (a product of the part is faster).
 
 Invariant: results, writes, prints and exceptions are those of the plain loop. What is not known to
 be the same in all iterations raises `NotRollable`, and nothing has happened.
