@@ -54,6 +54,7 @@ FUNCTIONS = {
     "quantiles": lambda x: np.quantile(x, np.abs(np.sin(x[:2]))) * np.median(x) * x[0],
     "matrices": lambda x: np.linalg.solve(np.outer(x, x) + 3 * np.eye(4), x),
     "shapes": lambda x: np.reshape(x, (2, 2)).T[None, ::-1] + np.stack([x[:2], x[2:]], axis=1),
+    "selecting": lambda x: np.sum(x[x > 0.1] ** 2) * x,
     "nothing of it": lambda x: np.arange(3.0),
     "structure": lambda x: {"a": x[0], "b": (x[1:], np.sum(x))},
 }

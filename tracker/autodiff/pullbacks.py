@@ -134,7 +134,11 @@ def compiled_linear_map(
     saved, (given, named) = copies
     function, bound = split_method(f)
     with function._tracker_attempt((*bound, *given), named) as attempt:
-        y = f(*given, **named)
+        try:
+            y = f(*given, **named)
+        except Exception:  # a plain run raises it, after writes that the derivative sees
+            attempt.roll_back()
+            return None
     reading = function._tracker_reading((*bound, *given), named)
     if reading is None or attempt.has_draws():  # a recomputation would draw other numbers
         attempt.roll_back()

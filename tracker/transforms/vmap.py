@@ -27,7 +27,7 @@ from tracker.support.shown_text import named_after
 from tracker.tape.live_leaves import depends_on_live_leaf
 from tracker.tape.observers import is_deriving, is_tracing
 from tracker.tape.record import aval_of, data_of, value_of
-from tracker.tape.tracing.tracer import UnsupportedInBody
+from tracker.tape.tracing.tracer import UnsupportedInBody, dismiss_error
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import new_epoch
 from tracker.transforms.batching_purity import require_pure_rows
@@ -130,7 +130,8 @@ def _apply_mapped(
     try:
         with nullcontext() if is_pure else require_pure_rows(f, leaves):
             results = _run_all_paths(one, rows, n)
-    except Exception:  # an error of the function itself is raised again by the plain calls
+    except Exception as error:  # one of the function itself is raised again by the plain calls
+        dismiss_error(error)
         results = _call_row_by_row(one, rows, n)
     axes = _broadcast_axes(out_axes, template[1], objects=True)
     wide = separate_outputs(

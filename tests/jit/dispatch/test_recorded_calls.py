@@ -1,6 +1,7 @@
 """Jitted functions that eager derivatives call: one operation of the tape where that is possible,
 and the derivatives of the plain function in any case."""
 
+import contextlib
 import functools
 
 import numpy as np
@@ -192,24 +193,54 @@ def test_captured_tracked_values_keep_their_gradients():
         same_numbers(found, gradient(lambda k, x: np.sum(steps(x, k) ** 2), k, X))
 
 
-def test_a_path_that_writes_is_found_later():
-    def f(x):
+class FoundLater:
+    """Paths of later calls that write, or that raise after they have written."""
+
+    def writes(x, state):
         y = steps(x)
         if y[0] > 0.5:
             x[0] = 0.0
         return y
 
-    fast = jit(f)
+    def writes_and_raises(x, state):
+        y = steps(x)
+        if y[0] > 0.5:
+            x[0] = y[1] ** 2
+            raise ValueError("large")
+        return y
+
+    def stores_and_raises(x, state):
+        y = steps(x)
+        if y[0] > 0.5:
+            state["last"] = x * x
+            state["count"] = state["count"] + 1
+            raise ValueError("large")
+        return y
+
+    def writes_and_always_raises(x, state):
+        x[0] = x[1] ** 2
+        state["count"] = state["count"] + 1
+        return steps(x) @ np.ones(7)
+
+
+@functions_of(FoundLater)
+def test_a_path_that_writes_is_found_later(f):
+    state = {}
+    fast = jit(lambda x: f(x, state))
 
     def loss(g):
         def run(x):
-            x = x * 1.0
-            return np.sum(g(x)) + np.sum(x**2)
+            x, y = x * 1.0, 0.0
+            state["last"], state["count"] = 0.0, 0
+            with contextlib.suppress(ValueError):
+                y = g(x)
+            return np.sum(y) + np.sum(x**2) + np.sum(state["last"] ** 3) * state["count"]
 
         return run
 
     for x in (X * 0.1, X * 0.1, X * 0.1, X * 2, X * 2, X * 0.1):
-        same_numbers(gradient(loss(fast), x), gradient(loss(f), x))
+        found = gradient(loss(fast), x)
+        same_numbers(found, gradient(loss(lambda x: f(x, state)), x))
 
 
 def test_state_that_changes_before_the_backward_pass():

@@ -252,7 +252,7 @@ class JittedState:
 
     def _recorded_group(self, args: Sequence[Any], kwargs: dict[str, Any]) -> SignatureGroup | None:
         """The group of calls with plain arguments like these, traced if this is not the first one;
-        None if there is no trace."""
+        None if there is no trace, or if the function raises: what it wrote first is recorded."""
         call = SlowCall(args, kwargs, *self.signature_of(args, kwargs), runs=False)
         if not call.signature.is_native or any(map(is_opaque, call.leaves)):
             return None
@@ -262,7 +262,12 @@ class JittedState:
                 if is_ours and group is None:
                     self.traces.group(call.signature)
                 elif is_ours and group is not None:
-                    self._run_or_trace(group, call)
+                    try:
+                        self._run_or_trace(group, call)
+                    except CompileError:
+                        raise
+                    except Exception:
+                        return None
         return None if group is None or group.fallback_reason else group
 
     def lookup(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Specialization | None:
@@ -541,6 +546,9 @@ class JittedState:
         except Exception as error:
             if not is_caused_by(error, *_UNTRACEABLE):
                 group.failed_traces += 1
+                if not call.runs:
+                    log.roll_back()
+                    log.forget()
                 raise
             if self._may_be_transient(group, error, has_imported=len(sys.modules) > modules):
                 return self._rerun_plain(call, log)
@@ -683,9 +691,10 @@ class JittedState:
 
         def on_error(error: Exception, effects: PendingEffects) -> None:
             if not is_caused_by(error, *_UNTRACEABLE) and other_way(error) is None:
-                if effects.has_aliases:  # the error is the user's: so is what was written
-                    raise TraceAbandoned from error
-                effects.apply()
+                if call.runs:  # the error is the user's: so is what was written
+                    if effects.has_aliases:
+                        raise TraceAbandoned from error
+                    effects.apply()
                 untrack_error(error, effects.originals)
 
         try:
