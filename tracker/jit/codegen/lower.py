@@ -301,16 +301,10 @@ class DriverWriter(UnrolledCode):
     def emit_kernel(self, kernel: Kernel) -> None:
         """Call a loop nest."""
         found = kernel_text(self, kernel)
-        if found is None:
-            return
-        text, arguments, shared = found
-        name = self._kernel_name(text, arguments, shared is not None)
-        pieces = [(*piece.members, *piece.reductions) for piece in kernel.with_fused]
-        self._describe(name, "kernel", itertools.chain.from_iterable(pieces))
-        if shared is None:
-            self.lines.append(f"  call void {name}({', '.join(arguments)})")
-        else:
-            self._call_threaded(name, arguments, shared)
+        if found is not None:
+            name = self._call(*found)
+            pieces = [(*piece.members, *piece.reductions) for piece in kernel.with_fused]
+            self._describe(name, "kernel", itertools.chain.from_iterable(pieces))
 
     def _describe(self, symbol: str, what: str, eqns: Iterable[Eqn]) -> None:
         """Note the user's lines of a function of the module, if other tools want to
@@ -321,26 +315,25 @@ class DriverWriter(UnrolledCode):
 
     def call_loops(self, loops: LoopFunction) -> None:
         """Call the loops of a product by rows."""
-        name = self._kernel_name(loops.text, loops.arguments, loops.threads > 1)
-        if loops.threads == 1:
-            self.lines.append(f"  call void {name}({', '.join(loops.arguments)})")
-            return
-        self._call_threaded(name, loops.arguments, ThreadedKernel(loops.threads, []))
+        shared = ThreadedKernel(loops.threads, []) if loops.threads > 1 else None
+        self._call(loops.text, loops.arguments, shared)
         if loops.join is not None:
-            text, arguments = loops.join
-            name = self._kernel_name(text, arguments, shared=False)
-            self.lines.append(f"  call void {name}({', '.join(arguments)})")
+            self._call(*loops.join, None)
 
-    def _kernel_name(self, text: str, arguments: list[str], shared: bool) -> str:
-        """The name by which a function is called: equal texts are one function."""
+    def _call(self, text: str, arguments: list[str], shared: ThreadedKernel | None) -> str:
+        """Call a function made of loops; equal texts are one function. Returns its name."""
         known = self.kernels.get(text)
         if known is None:
             name = f"@k{len(self.kernels)}"
             types = ", ".join(argument.split()[0] for argument in arguments)
-            called, types = (f"{name}.task", "ptr, i64") if shared else (name, types)
+            called, types = (name, types) if shared is None else (f"{name}.task", "ptr, i64")
             known = self.kernels[text] = KernelText(
                 called, text.replace("@KERNEL", name), f"declare void {called}({types})"
             )
+        if shared is None:
+            self.lines.append(f"  call void {known.name}({', '.join(arguments)})")
+        else:
+            self._call_threaded(known.name, arguments, shared)
         return known.name
 
     def _call_threaded(self, task: str, arguments: list[str], shared: ThreadedKernel) -> None:
