@@ -44,6 +44,8 @@ TO = at("%to", "%q", "%i")
 CELL = "  %acc0 = alloca double\n  store double 0.0, ptr %acc0\n"
 RESULT = read("%sum", "%acc0") + write("%sum", "%q")
 ADD = read("%old", "%acc0") + "  %new = fadd reassoc double %old, %x\n" + write("%new", "%acc0")
+MORE = "  %more = fadd reassoc double %kept, %x\n" + write("%more", "%acc0")
+AGAIN = ADD + read("%kept", "%acc0") + MORE
 SQUARED = "  %y = fmul double %x, %x\n" + TO + write("%y", "%to")
 EVEN = "  %j = mul nsw i64 %i, 2\n" + at("%e.at", "%p", "%j") + read("%x", "%e.at")
 BACK = "  %j = sub i64 20, %i\n" + at("%b.at", "%p", "%j") + read("%x", "%b.at")
@@ -61,6 +63,7 @@ KEEP = write("%x", "%acc0")
 WIDENED = {
     "squares": loop(X + SQUARED),
     "sum": loop(X + ADD, cells=CELL, after=RESULT),
+    "sum of two": loop(X + AGAIN, cells=CELL, after=RESULT),
     "every other": loop(EVEN + SQUARED),
     "backwards": loop(BACK + SQUARED, last="20"),
     "interleaved": loop(EVEN + PAIR),
@@ -86,6 +89,9 @@ SCALAR = {
     "reads what the iteration before wrote": loop(BEFORE),
     "writes what the next iteration overwrites": loop(X + TWICE),
     "a sum in order": loop(X + IN_ORDER, cells=CELL, after=RESULT),
+    "sums and products in a cell": loop(
+        X + AGAIN.replace("%more = fadd", "%more = fmul"), cells=CELL
+    ),
     "sums before each iteration": loop(X + SCAN, cells=CELL),
     "sums up to each iteration": loop(X + PARTIAL, cells=CELL),
     "sums by another cell": loop(X + DELAYED, cells=OTHER_CELL),
@@ -127,7 +133,7 @@ def test_wide_loops_compute_the_same(name, monkeypatch):
     assert "load <" in widen_loops(text) or "store <" in widen_loops(text)
     for n in LENGTHS:
         wide, scalar = (run(text, n, monkeypatch, widen) for widen in (True, False))
-        np.testing.assert_allclose(wide, scalar, rtol=1e-15 * n if name == "sum" else 0)
+        np.testing.assert_allclose(wide, scalar, rtol=1e-15 * n if "sum" in name else 0)
 
 
 @pytest.mark.parametrize("name", SCALAR)

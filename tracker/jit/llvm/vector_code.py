@@ -123,6 +123,7 @@ class LaneAccumulator:
     """A cell that every iteration updates: the operation, and the type."""
 
     type: str
+    operation: str
     combine: Callable[[str, str, str], str]  # type, a, b -> instruction
     identity: str
 
@@ -581,7 +582,7 @@ class VectorCode:
         if cell in self.private:
             self.private_loads[name] = self.private[cell]
             return True
-        if cell in self.accumulators or cell in self.pending.values():
+        if cell in self.pending.values():
             raise LeaveScalar
         self.pending[name] = cell
         return True
@@ -597,7 +598,8 @@ class VectorCode:
         def combine(vector: str, a: str, b: str) -> str:
             return f"{kept} {vector} {a}, {b}"
 
-        self._combine(name, type, loaded, other, LaneAccumulator(type, combine, _IDENTITIES[word]))
+        accumulator = LaneAccumulator(type, kept, combine, _IDENTITIES[word])
+        self._combine(name, loaded, other, accumulator)
 
     def _accumulate_call(
         self, name: str, flags: str, type: str, function: str, atoms: list[str]
@@ -614,16 +616,16 @@ class VectorCode:
             self.module.intrinsics.add(f"declare {vector} {target}({vector}, {vector})")
             return f"call {flags}{vector} {target}({vector} {a}, {vector} {b})"
 
-        self._combine(name, type, loaded, other, LaneAccumulator(type, combine, lowest[base]))
+        accumulator = LaneAccumulator(type, base, combine, lowest[base])
+        self._combine(name, loaded, other, accumulator)
 
-    def _combine(
-        self, name: str, type: str, loaded: str, other: str, accumulator: LaneAccumulator
-    ) -> None:
-        cell = self.pending.pop(loaded)
+    def _combine(self, name: str, loaded: str, other: str, accumulator: LaneAccumulator) -> None:
+        """Update a cell, which may have been updated by the same operation before."""
+        cell, type = self.pending.pop(loaded), accumulator.type
         self.spent.add(loaded)
-        if other in self.pending:
+        known = self.accumulators.setdefault(cell, accumulator)
+        if other in self.pending or known.operation != accumulator.operation:
             raise LeaveScalar
-        self.accumulators[cell] = accumulator
         self.pending[name] = cell
         vector, place = self.vector(type), f"{cell}.v{self.tag}"
         old = self.fresh(f"load {vector}, ptr {place}")
