@@ -111,15 +111,6 @@ def sqrtm(A: Any, disp: bool = True, blocksize: int = 64) -> Any:
     return _apply_principal(_sqrtm, A)
 
 
-def _exponential_pair(A: Any, i: complex) -> tuple[Any, Any]:
-    A = as_array(A)
-    return expm(i * A), expm(-i * A)
-
-
-def _real_if_real(found: Any, A: Any) -> Any:
-    return found if np.iscomplexobj(A) else np.real(found)
-
-
 @drop_in(scipy.linalg)
 def fractional_matrix_power(A: Any, t: Any) -> Any:
     """The principal power; differentiable in t, too."""
