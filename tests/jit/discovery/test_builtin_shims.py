@@ -1,9 +1,10 @@
 """Compiled code answers questions about values and objects as the plain function does: of what
-class a value is, and which attributes something has."""
+class a value is, which attributes something has, and which of several numbers is the largest."""
 
 import copy
 import dataclasses
 import functools
+import itertools
 import numbers
 import operator
 import threading
@@ -135,6 +136,49 @@ class Programs:
 def test_programs(row):
     row.check()
     assert "type" not in globals() and "isinstance" not in globals()
+
+
+def _extremes(a, b, c):
+    return min(a, b), max(b, c), max([a, b, c]), min((a, 2 * b)), max(a, min(b, c), c)
+
+
+@pytest.mark.parametrize("cls", [float, np.float64, np.float32])
+def test_extremes_of_floats_are_no_branches(cls):
+    f = jit(_extremes)
+    for given in itertools.product([1.0, -2.0, 0.0, -0.0, np.nan], repeat=3):
+        given = [*map(cls, given)]
+        want, have = _extremes(*given), f(*given)
+        assert [*map(repr, have)] == [*map(repr, want)]
+    assert f.cache_info().traces == 1
+
+
+@pytest.mark.parametrize("numbers", [(1, 2), (2, 1), (2.5, 3), (3.5, 3), (1.0, np.float64(2.0))])
+def test_extremes_of_other_numbers(numbers):
+    @program(*numbers)
+    def f(a, b):
+        of_one = max([a * 1.0]), min(iter([a, b])), max(a, b, key=lambda x: -x), max([], default=a)
+        return min(a, b), max(a, 0, b), *of_one
+
+    f.check()
+
+
+def test_derivatives_of_extremes():
+    """At ties, the first one's; of what is not selected, none."""
+
+    def f(x):
+        peak, drop = x[0], x[0] * 0.0
+        for i in range(1, len(x)):
+            peak = max(peak, x[i])
+            drop = max(drop, peak - x[i])
+        return drop * peak + max(x[0] + 1.0, np.sqrt(x[1])) + max(x[2] * 2.0, x[2] + x[2])
+
+    compiled = jit(f)
+    points = np.array([[1.0, 0.0, 2.0, 2.0], [0.5, 0.0, -1.0, 1.0], [3.0, 1.0, 1.0, 3.0]])
+    assert [compiled(x) for x in points] == [f(x) for x in points]
+    assert compiled.cache_info().traces == 1
+    with np.errstate(divide="ignore"):
+        for x in points:
+            np.testing.assert_array_equal(gradient(compiled, x), gradient(f, x))
 
 
 def test_a_derivative_in_another_thread_is_answered_after_a_trace():

@@ -1,13 +1,14 @@
 """Shims of builtins for code that is being traced: of `type`, `hasattr` and `getattr`
-(`rebinding/class_shims.py`), `isinstance` and `id`, and of `range`, `zip`, `enumerate` and
-`reversed`.
+(`rebinding/class_shims.py`), `isinstance` and `id`, of `range`, `zip`, `enumerate` and `reversed`,
+and of `min` and `max`.
 
 Traced code sees tracked arrays where the plain function sees arrays and numbers. A tracked array
 can lie about its class only (`Tracked.__class__`); the shims answer `type(x) is np.ndarray`,
 `hasattr(x, "shape")` of a number or `isinstance(x, Iterable)` as for plain data. They are put into
 the globals of the code that uses these names, in front of Python's builtins. `id` is refused. What
 a `for` statement iterates may be an iterator that follows its iterations
-(`tape/tracing/tracer.py`).
+(`tape/tracing/tracer.py`). `min` and `max` of floats of one class select one of them, so that the
+trace is for all of them.
 
 Invariants: for anything but a tracked array, in any thread, a shim does what the builtin does. So
 does that of `isinstance` for tracked arrays within a derivative, which has none where the function
@@ -17,12 +18,17 @@ is not compiled.
 from __future__ import annotations
 
 import builtins
+import functools
+import operator
 import sys
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from tracker import tree
 from tracker.errors import UnsupportedError
+from tracker.ir.op import NUMPY
 from tracker.rebinding.class_shims import CLASS_SHIMS, plain_value
 from tracker.rebinding.namespaces import is_exchanged
 from tracker.tape.observers import is_deriving
@@ -41,6 +47,31 @@ def _id(x: Any, /) -> int:
             "Compare objects with `is`",
         )
     return builtins.id(x)
+
+
+def _extreme_shim(extreme: Any, is_better: Callable[[Any, Any], Any]) -> Any:
+    """The shim of `min` or `max`."""
+
+    def select(*given: Any, **options: Any) -> Any:
+        numbers = given[0] if len(given) == 1 and type(given[0]) in (list, tuple) else given
+        cls = None if options or current_tracer() is None else _class_of_floats(numbers)
+        if cls is None:
+            return extreme(*given, **options)
+        best = numbers[0]
+        for x in numbers[1:]:
+            best = NUMPY[np.where](is_better(x, best), x, best)[()]
+        return best.item() if cls is float else best
+
+    return functools.wraps(extreme)(select)
+
+
+def _class_of_floats(numbers: Sequence[Any]) -> type | None:
+    """The class of several floats, if they have one, and some are tracked."""
+    if len(numbers) < 2 or not any(type(x) is Tracked for x in numbers):
+        return None
+    classes = {type(plain_value(x)) for x in numbers}
+    cls = classes.pop()
+    return cls if not classes and (cls is float or issubclass(cls, np.floating)) else None
 
 
 class UnreadZip(zip):  # type: ignore[type-arg]
@@ -89,6 +120,8 @@ BUILTIN_SHIMS: Mapping[str, Any] = {
     "isinstance": _isinstance,
     "id": _id,
     **{cls.__name__: _IterableShim(cls.__name__, (), {"original": cls}) for cls in _ITERABLES},
+    "min": _extreme_shim(min, operator.lt),
+    "max": _extreme_shim(max, operator.gt),
 }
 SHIMMED_NAMES = frozenset(BUILTIN_SHIMS)
 
