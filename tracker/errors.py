@@ -80,7 +80,7 @@ class CompileError(TrackerError, RuntimeError):
 
 
 class IRError(TrackerError, ValueError):
-    """A function of the IR breaks an invariant."""
+    """An IR function breaks an invariant, or IR text does not parse."""
 
 
 class DegenerateWarning(RuntimeWarning):

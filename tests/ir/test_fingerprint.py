@@ -3,13 +3,13 @@
 import fresh_python
 import numpy as np
 import pytest
-from ir_parser import parse
 
 import tracker
 from tracker.control import scan
 from tracker.ir.fingerprint import fingerprint
 from tracker.ir.graph import Const, Eqn, Function, Guard, Var
 from tracker.ir.op import OPS
+from tracker.ir.text import parse
 from tracker.support.structs import replace
 
 TEXT = """

@@ -4,14 +4,13 @@ import ir_programs as programs
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from ir_parser import parse
 
 from tracker.errors import IRError
 from tracker.ir.graph import Const, Eqn, Function, Var
 from tracker.ir.graphviz import dot
 from tracker.ir.op import OPS
 from tracker.ir.structural_keys import const_key
-from tracker.ir.text import print_function
+from tracker.ir.text import parse, print_function
 from tracker.ir.types import Type
 
 LOSS = """\

@@ -4,11 +4,11 @@ import ir_programs as programs
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from ir_parser import parse
 
 from tracker.errors import IRError
 from tracker.ir.graph import Const, Eqn, Function, Guard, Var
 from tracker.ir.op import OPS
+from tracker.ir.text import parse
 from tracker.ir.types import Type
 from tracker.ir.verify import verify
 from tracker.support.structs import replace

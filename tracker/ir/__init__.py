@@ -5,7 +5,7 @@ applies an `Op` (`op.py`) whose `Lowering` (`lowering.py`) says what loop the co
 Control flow is in nested functions, which params of equations refer to.
 
 - `types.py`: shape, dtype and weakness of a value; `verify.py`: the invariants, checked.
-- `text.py` (with `literals.py`): the text form, which tests read back bit by bit.
+- `text.py` (with `literals.py`, `lexer.py`): the text form, which reads back bit by bit.
 - `structural_keys.py` and `fingerprint.py`: equality of params, and of functions across processes.
 - `passes/`: rewrites of functions.
 

@@ -91,3 +91,25 @@ _PRINTERS: dict[type, Callable[[Any], str]] = {
     NoneType: repr,
     EllipsisType: lambda v: "...",
 }
+
+
+def read_number(text: str) -> int | float:
+    if text.startswith("nan:"):
+        return float(read_scalar(np.dtype(np.float64), [text]))
+    return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+def read_scalar(dtype: np.dtype[Any], texts: list[str]) -> Any:
+    if dtype.kind == "b":
+        return np.bool_(texts == ["True"])
+    if dtype.kind != "c":
+        return _numpy_real(dtype, texts[0])
+    pair = np.zeros((), dtype)
+    pair.real, pair.imag = (_numpy_real(pair.real.dtype, text) for text in texts)
+    return pair[()]
+
+
+def _numpy_real(dtype: np.dtype[Any], text: str) -> Any:
+    if text.startswith("nan:"):
+        return np.frombuffer(bytes.fromhex(text[4:]).ljust(dtype.itemsize, b"\0"), dtype)[0]
+    return dtype.type(text)

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ir_parser import parse
 
 from tracker.errors import IRError
 from tracker.ir.graph import Eqn, Function, Var
@@ -15,6 +14,7 @@ from tracker.ir.passes.dead_code import dead_code
 from tracker.ir.passes.expand import expand
 from tracker.ir.passes.manager import Pass, run
 from tracker.ir.passes.simplify import simplify
+from tracker.ir.text import parse
 from tracker.ir.types import Type
 from tracker.support.structs import replace
 

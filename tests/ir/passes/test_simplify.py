@@ -4,7 +4,6 @@ import ir_programs as programs
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from ir_parser import parse
 
 from tracker.ir.graph import Const, Eqn, Var
 from tracker.ir.op import OPS
@@ -13,6 +12,7 @@ from tracker.ir.passes.dead_code import dead_code
 from tracker.ir.passes.manager import run
 from tracker.ir.passes.memory_ssa import ArrayWrite, WriteHistory
 from tracker.ir.passes.simplify import simplify
+from tracker.ir.text import parse
 from tracker.ir.types import Type
 from tracker.ops.indexing.canonical import canonical_index
 from tracker.support.structs import replace

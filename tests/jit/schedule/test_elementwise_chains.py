@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 from compiled import agree
-from ir_parser import parse
 
 from tracker import gradient, jit
+from tracker.ir.text import parse
 from tracker.jit.codegen.loop_nest import kernel_work
 from tracker.jit.pipeline.loop_carried import planned
 

@@ -6,7 +6,6 @@ from compare import agree
 from counting import lines_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ir_parser import parse
 
 import tracker
 from tracker.ir.lowering import Loop
@@ -14,6 +13,7 @@ from tracker.ir.passes.dead_code import dead_code
 from tracker.ir.passes.loops import rematerialize as residuals_file
 from tracker.ir.passes.loops.rematerialize import rematerialize
 from tracker.ir.passes.manager import run
+from tracker.ir.text import parse
 from tracker.jit.pipeline import pass_order
 
 N = 50

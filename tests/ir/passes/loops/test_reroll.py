@@ -6,7 +6,6 @@ from compare import agree, loops, optimised, strided
 from counting import lines_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ir_parser import parse
 
 import tracker
 import tracker.numpy as tnp
@@ -14,6 +13,7 @@ from tracker.ir.passes import loop_limits
 from tracker.ir.passes.loops import recurrences, repeat_detection
 from tracker.ir.passes.loops.repeat_detection import Run, find_runs
 from tracker.ir.passes.loops.reroll import roll
+from tracker.ir.text import parse
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal(40)

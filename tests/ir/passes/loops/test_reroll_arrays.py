@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from compare import agree, loops, optimised, strided
-from ir_parser import parse
 from ir_programs import evaluate
 
 import tracker
 import tracker.numpy as tnp
 from tracker.ir.passes.loops.slice_forwarding import reread_slices
+from tracker.ir.text import parse
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal(40)
