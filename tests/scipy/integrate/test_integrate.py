@@ -226,3 +226,15 @@ def test_integrals_over_three_variables():
         gradient(lambda k: m.nquad(lambda x: k * x, [(0, 1)], full_output=True)[0], 1.0)
     with pytest.raises(ValueError, match="strictly increasing"):
         m.cumulative_simpson(param(ROWS), x=-AT)
+
+
+def test_peaks_that_become_narrow():
+    """Compiled calls may take other numbers of subintervals than the one that was traced."""
+
+    def f(p):
+        return integrate.quad(lambda x: p / (x * x + p * p), -1.0, 1.0)[0]
+
+    compiled = jit(lambda p: gradient(f, p)[0])
+    for p in (1.0, 0.1, 0.001, 0.5, 0.01, 0.05, 0.001, 0.3, 2.0):
+        np.testing.assert_allclose(compiled(p), -2 / (1 + p * p), rtol=1e-8)
+    assert compiled.cache_info().traces <= 6  # one for each power of two up to 50 subintervals

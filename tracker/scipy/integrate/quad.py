@@ -73,13 +73,13 @@ def quad(
     if not (is_tracked(a, b, *args, *options.values()) or is_tracked(func(inside, *args))):
         return scipy.integrate.quad(func, a, b, args, full_output, **options)
     _refuse_options(full_output=full_output and is_tracing(), **options)
-    capacity = int(limit) if is_tracing() else 0
+    are_rounded = is_tracing()
 
     def solve(func: Any, a: Any, b: Any, args: Any, options: Any) -> Any:
         given = (func, a, b, args)
         y, error, *more = scipy.integrate.quad(*given, full_output, **options)
         found = scipy.integrate.quad(*given, True, **{**options, **_TIGHT_TOLERANCES})[2]
-        return y, error, _subintervals(found, a, capacity), more
+        return y, error, _subintervals(found, a, are_rounded), more
 
     value, error, flat, info = call_solver("quad", solve, func, a, b, args, options)
     integrand, intervals = _finite_integrand(func, a, b), np.reshape(flat, (2, -1))
@@ -109,13 +109,15 @@ def _interior_point(a: float, b: float) -> float:
     return float(0.5 * (a + b))
 
 
-def _subintervals(found: Any, start: Any, capacity: int) -> Any:
-    """The left ends, then the right ends; intervals of length zero fill up to `capacity`."""
+def _subintervals(found: Any, start: Any, are_rounded: bool) -> Any:
+    """The left ends, then the right ends. `are_rounded`: intervals of length zero make their number
+    a power of two, so that there are few traces, and not many nodes without a weight."""
     count = found["last"]
     low, high = found["alist"][:count], found["blist"][:count]
     if not count:  # a == b
         count, low, high = 1, np.array([start]), np.array([start])
-    rest = np.full(max(capacity - count, 0), 0.5 * (low[0] + high[0]))
+    size = 1 << (count - 1).bit_length() if are_rounded else count
+    rest = np.full(size - count, 0.5 * (low[0] + high[0]))
     return np.concatenate([low, rest, high, rest])
 
 
