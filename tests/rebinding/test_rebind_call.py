@@ -99,8 +99,8 @@ def test_after_an_interrupt_anywhere(user):
     assert tracker.gradient(user.f, 2.0) == (5.0,)
 
 
-def test_signals(user):
-    """Ctrl-C at any time."""
+def test_signals(user, uncollected):
+    """Ctrl-C at any time, but for callbacks of the collector, whose exceptions get lost."""
     tracker.gradient(user.f, 2.0)
     handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
