@@ -43,9 +43,7 @@ def line(text, **names):
 
 
 SCALAR = "a tracked value of shape (), dtype float64"
-ZEROS = (
-    "Make the array with np.zeros_like(t), np.zeros(n, like=t), or np.array(a); not with a.copy()"
-)
+ZEROS = "Make the array with np.zeros_like(t), np.zeros(n, like=t), or np.array(a)"
 DATA = "Use tracker.data(t) where no gradient is wanted"
 ITSELF = "Use t itself, or tracker.data(t) where no gradient is wanted"
 
@@ -95,7 +93,7 @@ TEXTS = {
     "PLAIN[[0, 1]] = t": stores("PLAIN[...] = t"),
     "PLAIN[0] += t": stores("PLAIN[...] = t"),
     "MODEL.state[1] = t": stores("MODEL.state[...] = t", "(2,)"),
-    "z = np.zeros(2, complex); z[0] = t": stores("z[...] = t", "(2,)", "complex128"),
+    "z = np.zeros(2, complex); kept = [z]; z[0] = t": stores("z[...] = t", "(2,)", "complex128"),
     "[PLAIN][0][0] = t": stores("x[...] = t", ""),
     "PLAIN.fill(t)": stores("numpy.ndarray.fill"),
     "[PLAIN][0].fill(t)": stores("(...).fill", ""),

@@ -313,8 +313,8 @@ def _ufunc_call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
             for t, y in zip(targets, result, strict=True)
         )
     if type(target) is np.ndarray and isinstance(result, Tracked):
-        alone = references <= _SOLE_REFERENCE_COUNT and target.base is None
-        if alone and inputs[0] is target and _is_inplace_operator():
+        alone = references <= _SOLE_REFERENCE_COUNT and inputs[0] is target
+        if alone and _is_inplace_operator(stores_back=target.base is not None):
             return cast_to_out(result, target, ufunc=ufunc.__name__)
     chosen = _masked_by_where(
         result if target is not None else in_memory_order(result, order), where, target
@@ -361,21 +361,29 @@ def _display_name(ufunc: np.ufunc) -> str:
 # plain += t ---------------------------------------------------------------------------------------
 #
 # Python assigns what `+=` returns, so the name of a plain array can become that of a tracked one.
-# That is correct if the array has no other reference and owns its data.
+# That is correct if the array has no other reference and owns its data. Of `a[k] += t`, Python
+# stores the result into `a`, so it is also correct for the view `a[k]`.
 
 
-def _is_inplace_operator() -> bool:
-    """Whether the user's code is executing an in-place operator (and not `np.add(a, t, out=a)`)."""
+def _is_inplace_operator(stores_back: bool) -> bool:
+    """Whether the user's code is executing an in-place operator (and not `np.add(a, t, out=a)`);
+    with `stores_back` only one whose result is stored under a subscript."""
     frame = user_frame()
     if frame is None:
         return False
     code, at = frame.f_code.co_code, frame.f_lasti
-    return code[at] == _BINARY_OP and code[at + 1] >= _FIRST_IN_PLACE
+    if code[at] != _BINARY_OP or code[at + 1] < _FIRST_IN_PLACE:
+        return False
+    following = code[at + _BINARY_OP_SIZE : at + _BINARY_OP_SIZE + 2]
+    return not stores_back or (following[0] == _SWAP and following[1] > _SWAP_OF_ATTRIBUTE)
 
 
-_BINARY_OP = dis.opmap["BINARY_OP"]
-_PLUS_EQUALS = compile("a += b", "", "exec").co_code
-_FIRST_IN_PLACE = _PLUS_EQUALS[_PLUS_EQUALS.index(_BINARY_OP) + 1]  # operator number
+_BINARY_OP, _SWAP = dis.opmap["BINARY_OP"], dis.opmap["SWAP"]
+_PLUS_EQUALS = compile("a.b += c", "", "exec").co_code
+_BINARY_OP_AT = _PLUS_EQUALS.index(_BINARY_OP)
+_FIRST_IN_PLACE = _PLUS_EQUALS[_BINARY_OP_AT + 1]  # operator number
+_BINARY_OP_SIZE = _PLUS_EQUALS.index(_SWAP) - _BINARY_OP_AT  # with its inline caches
+_SWAP_OF_ATTRIBUTE = _PLUS_EQUALS[_PLUS_EQUALS.index(_SWAP) + 1]  # of a subscript, it is greater
 
 
 def _count_references() -> int:

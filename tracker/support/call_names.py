@@ -39,6 +39,7 @@ class Call(NamedTuple):
 
 
 _UNKNOWN: Any = object()
+_STORES = ("STORE_SUBSCR", "STORE_SLICE")  # the latter from Python 3.12 on
 STORING = ("__setitem__", "fill", "put", "setfield")  # methods of arrays
 
 
@@ -47,7 +48,7 @@ def running_call(frame: FrameType, libraries: Sequence[FrameType] = ()) -> Call:
     first."""
     operation, operator, path = _running_operation(frame.f_code, frame.f_lasti)
     objects, text, target = _resolved(path, frame), "", None
-    if operation in ("STORE_SUBSCR", "STORE_SLICE"):  # the latter from Python 3.12 on
+    if operation in _STORES:
         text, target = f"{'.'.join(path) or 'x'}[...] = t", objects[-1]
     elif operation == "BINARY_OP" and operator.endswith("="):
         text = f"{'.'.join(path) or 'x'} {operator} t"
@@ -85,7 +86,36 @@ def _running_operation(code: CodeType, offset: int) -> tuple[str, str, Sequence[
             path[-1] += "(...)"
         elif path and step.opname.startswith("BINARY_"):
             path[-1] += "[...]"
+    if not path and steps[at].opname in _STORES:
+        path = _name_of_target(steps[: at + 1])
     return steps[at].opname, steps[at].argrepr, path
+
+
+def _name_of_target(steps: Sequence[dis.Instruction]) -> list[str]:
+    """The variable whose element the last instruction stores: from Python 3.13 on, one instruction
+    may load two variables, and has the position of the first. Empty if it is no variable, or the
+    subscript branches."""
+    *earlier, store = steps
+    slot = -3 if store.opname == "STORE_SLICE" else -2  # of the stack, from its end
+    if earlier[-1].opname == "SWAP":  # of `a[i] += x`, which loads `a` first
+        slot -= 1
+    depth = 0
+    for step in reversed(earlier):
+        if step.opcode in dis.hasjrel:
+            break
+        loaded = _loaded_names(step)
+        if depth - len(loaded) <= slot:
+            return [loaded[slot - depth]]
+        if depth == slot + 1:  # what the instruction makes is no variable
+            break
+        depth -= dis.stack_effect(step.opcode, step.arg, jump=False)
+    return []
+
+
+def _loaded_names(step: dis.Instruction) -> Sequence[str]:
+    if step.opname.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL", "LOAD_NAME")):
+        return step.argval if isinstance(step.argval, tuple) else (step.argval,)
+    return (step.argval[1],) if step.opname == "STORE_FAST_LOAD_FAST" else ()
 
 
 def _begins(part: dis.Positions | None, whole: dis.Positions | None) -> bool:

@@ -1,4 +1,5 @@
-"""Frames and slots of CPython: local names of a running frame, and errors of `__float__` that reach
+"""Frames and slots of CPython: local names of a running frame, what follows its instruction, and
+errors of `__float__` that reach
 the user from `array[i] = x`.
 
 From Python 3.13 on, `frame.f_locals` writes through (PEP 667). Before, it is a copy that the C API
@@ -6,8 +7,7 @@ puts back.
 
 NumPy replaces any error of `__float__` by "setting an array element with a sequence" if the class
 of `x` has the slot `sq_item`, which Python fills in for `__getitem__`. So the slot is empty from
-the failure of `__float__` until the interpreter goes on in the frame that called NumPy
-(`hide_items`): a trace function fills it again, and takes itself away.
+the failure of `__float__` until the instruction is done that called NumPy (`hide_items`).
 """
 
 from __future__ import annotations
@@ -53,28 +53,44 @@ def _put_back() -> Callable[[FrameType, int], None]:
 _locals_to_fast = _put_back() if not _WRITES_THROUGH else None
 
 
+def after_instruction(frame: FrameType, action: Callable[[str], None]) -> None:
+    """Call `action` when the instruction is done that a frame executes, before the next one: with
+    "exception" if it has raised. What the action raises, the frame raises. A tracer (of a debugger)
+    goes on afterwards."""
+    outer, local, has_opcodes = sys.gettrace(), frame.f_trace, frame.f_trace_opcodes
+
+    def trace(current: FrameType, event: str, arg: Any) -> Any:
+        if current is not frame:  # a function that the instruction calls
+            return None
+        sys.settrace(outer)
+        frame.f_trace, frame.f_trace_opcodes = local, has_opcodes
+        action(event)
+        if local is None or (event == "opcode" and not has_opcodes):
+            return local
+        return local(frame, event, arg)
+
+    frame.f_trace_opcodes = True  # before `settrace`, which looks at it
+    frame.f_trace = trace
+    sys.settrace(trace)
+
+
 _TP_AS_SEQUENCE = 10  # the field's number in a type object, after its header
 _SQ_ITEM = 3  # in a table of sequence methods
 _SQ_ITEM_SLOT = 44  # for `PyType_GetSlot`
 
 
 def hide_items(cls: type, caller: FrameType | None) -> None:
-    """Empty the slot of a class until anything runs in the frame, or is called from there."""
+    """Empty the slot of a class until the caller's instruction is done."""
     slot = _item_slot(cls)
     if caller is None or slot is None or not slot.value:
         return
-    method, tracers = slot.value, (sys.gettrace(), caller.f_trace)
+    method = slot.value
 
-    def show_items(frame: FrameType, event: Any, arg: Any) -> Any:
+    def show_items(_: str) -> None:
         slot.value = method
-        sys.settrace(tracers[0])
-        caller.f_trace = tracers[1]
-        tracer = tracers[0] if event == "call" else tracers[1]
-        return None if tracer is None else tracer(frame, event, arg)
 
-    caller.f_trace = show_items
+    after_instruction(caller, show_items)
     slot.value = None
-    sys.settrace(show_items)
 
 
 @functools.cache

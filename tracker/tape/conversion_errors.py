@@ -20,9 +20,7 @@ from tracker.support.call_names import STORING, Call, running_call
 from tracker.tape.record import aval_of, holds_tracked
 from tracker.user_frames import line_of, user_call
 
-STORE_HINT = (
-    "Make the array with np.zeros_like(t), np.zeros(n, like=t), or np.array(a); not with a.copy()"
-)
+STORE_HINT = "Make the array with np.zeros_like(t), np.zeros(n, like=t), or np.array(a)"
 _PLAIN = "Use tracker.data(t) where no gradient is wanted"
 _NUMBER_HINT = "Use t itself, or tracker.data(t) where no gradient is wanted"
 _LABELS_HINT = (
@@ -116,6 +114,11 @@ def store_error(value: Any, target: Any, name: str) -> ConversionError:
         value = next(x for x in value if holds_tracked(x))
     layout = _layout(aval_of(value))
     return ConversionError(_store_text(call.name or name, layout, target, where))
+
+
+def refused_store(call: Call, value: Any, where: str) -> ConversionError:
+    """The error for a store of a tracked value by a call whose line is `where`."""
+    return ConversionError(_store_text(call.name, _layout(aval_of(value)), call.target, where))
 
 
 def _store_text(name: str, layout: _Layout, target: Any, where: str) -> str:

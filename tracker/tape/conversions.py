@@ -25,6 +25,7 @@ from tracker.ir.op import NUMPY
 from tracker.support.cpython import hide_items
 from tracker.tape.conversion_errors import conversion_text
 from tracker.tape.live_leaves import depends_on_live_leaf
+from tracker.tape.local_stores import marks_for_store
 from tracker.tape.observers import is_deriving, observers
 from tracker.tape.record import data_of, value_of
 from tracker.tape.tracing.escape import (
@@ -143,8 +144,9 @@ def _float(tracked: Any) -> float:
         return float(value.data)
     if is_inspected(tracked):
         return float(value.data)
+    marks = marks_for_store(tracked, sys._getframe(1))
     try:
-        return float(_escape_or_raise(tracked, "float(t)"))
+        return float(_escape_or_raise(tracked, "float(t)") if marks is None else marks)
     except ConversionError:
         hide_items(Tracked, sys._getframe().f_back)
         raise
@@ -155,14 +157,16 @@ def _complex(tracked: Any) -> complex:
     if is_constant(value_of(tracked)):
         guard_value(tracked, "hash")
         return complex(value_of(tracked).data)
-    return complex(_escape_or_raise(tracked, "complex(t)"))
+    marks = marks_for_store(tracked, sys._getframe(1))
+    return complex(_escape_or_raise(tracked, "complex(t)") if marks is None else marks)
 
 
 @install("__array__")
 def _array(tracked: Any, dtype: Any = None, copy: bool | None = None) -> Any:
     if resolve_placeholder(tracked) is not tracked:
         return np.asarray(resolve_placeholder(tracked), dtype=dtype, copy=copy)
-    caller = sys._getframe(1).f_code
+    frame = sys._getframe(1)
+    caller = frame.f_code
     if caller in _NEEDS_MEMORY:
         raise ConversionError(
             f"{caller.co_name} needs the memory of a tracked value of shape {tracked.shape}",
@@ -176,6 +180,9 @@ def _array(tracked: Any, dtype: Any = None, copy: bool | None = None) -> Any:
     if current_tracer() is None and _NUMPY_TESTING in caller.co_filename:
         # np.testing compares, and returns nothing
         return np.array(value_of(tracked).data, dtype=dtype)
+    marks = marks_for_store(tracked, frame)
+    if marks is not None:
+        return marks
     _escape_or_raise(tracked, "np.asarray(t)")
     return export_array(tracked, dtype, copy)
 

@@ -1,0 +1,196 @@
+"""Stores of tracked values into plain arrays that only local variables know: they become tracked.
+
+`a = nodes.copy(); a[0] = t` asks NumPy to convert `t` while it executes the store. A tracked array
+then takes the place of the plain one in the variables, and NumPy is given *marks* to store: NaNs
+whose payload numbers the elements of `t`. Once the store is done, the marks in the plain array say
+which element went where, whatever the subscript was, and also of lists of tracked and plain
+numbers.
+
+Invariants
+1. Nobody else can read the plain array: when the store is done, nothing refers to it any more. Else
+   the store raises, and the array has what it had before.
+2. Until the store is done, the tracked array has NaNs.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import sys
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.op import NUMPY
+from tracker.support.call_names import Call, running_call
+from tracker.support.cpython import after_instruction, frame_locals, set_frame_locals
+from tracker.tape.conversion_errors import refused_store
+from tracker.tape.record import value_of, wrap
+from tracker.tape.tracing.tracer import current_tracer
+from tracker.tape.tracked import Tracked
+from tracker.tape.value import CLOSED, NO_PARAMS, Value, history_of
+from tracker.user_frames import is_internal, line_of
+
+_STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
+_BITS: dict[int, tuple[Any, int]] = {  # of a mark, by the size of a float; and of its payload
+    4: (np.uint32(0xFFC00000), 0x003FFFFF),
+    8: (np.uint64(0xFFF8000000000000), 0x0007FFFFFFFFFFFF),
+}
+
+
+def marks_for_store(tracked: Tracked, frame: FrameType) -> Any:
+    """What NumPy shall store in place of a tracked value, an array of its shape, if a frame stores
+    it into an array that can become tracked; else None."""
+    if current_tracer() is not None or frame.f_code.co_code[frame.f_lasti] not in _STORES:
+        return None
+    store = _running.store
+    if store is not None and store.frame is frame:
+        return store.marks(tracked)
+    call = running_call(frame)
+    holders = list(_holders(frame, call.target)) if _is_suitable(call.target) else []
+    if not holders:
+        return None
+    store = _MarkedStore(call, frame)
+    marks = store.marks(tracked)
+    if marks is not None:
+        store.begin(holders)
+    return marks
+
+
+class _MarkedStore:
+    """A store that NumPy executes.
+
+    call    has the plain array
+    before  what that has before
+    array   the tracked array that takes its place in the variables
+    values  the tracked values that are stored; `count` elements so far
+    """
+
+    def __init__(self, call: Call, frame: FrameType) -> None:
+        self.call, self.frame, self.line = call, frame, line_of(frame)
+        self.before = call.target.copy(order="K")
+        self.array = wrap(Value(np.full_like(self.before, np.nan), CLOSED, (), NO_PARAMS))
+        self.values: list[Tracked] = []
+        self.count = 0
+
+    def begin(self, holders: Sequence[tuple[FrameType, str]]) -> None:
+        """Put the tracked array into the variables that hold the plain one."""
+        for holder, name in holders:
+            set_frame_locals(holder, {name: self.array})
+        after_instruction(self.frame, self.finish)
+        _running.store = self
+
+    def marks(self, tracked: Tracked) -> Any:
+        """Marks of a value; None if the array's dtype cannot hold it, or number its elements."""
+        mark, payload = _mark_bits(self.before)
+        if not np.can_cast(tracked.dtype, self.before.dtype, "same_kind"):
+            return None
+        if self.count + tracked.size > payload:
+            return None
+        numbers = self.count + np.arange(1, tracked.size + 1, dtype=mark.dtype)
+        made = np.zeros(tracked.size, self.before.dtype)
+        made.real = (mark | numbers).view(made.real.dtype)
+        self.values.append(tracked)
+        self.count += tracked.size
+        return made.reshape(tracked.shape)
+
+    def finish(self, event: str) -> None:
+        """Read the marks when the store is done, or has failed."""
+        _running.store = None
+        self.array._value = value_of(self._stored())
+        self.call.target[...] = self.before
+        if event != "exception" and not self._is_unshared():
+            raise refused_store(self.call, self.values[0], self.line)
+
+    def _is_unshared(self) -> bool:
+        """Whether nothing else refers to the plain array but the tape of what is stored, where only
+        the shapes of such operands are read."""
+        target = weakref.ref(self.call.target)
+        operands = _operands_in(target, self.values)
+        of_target = [count for operand, count in operands if operand() is target()]
+        of_views = [
+            _references(view) == count for view, count in operands if view() is not target()
+        ]
+        return all(of_views) and _references(target) == 1 + sum(of_target) + len(of_views)
+
+    def _stored(self) -> Any:
+        """What the array has after the store."""
+        target = self.call.target
+        numbers = _numbers(target)
+        is_stored = numbers > 0
+        flat = [NUMPY[np.ravel](each).astype(target.dtype) for each in self.values]
+        values = NUMPY[np.concatenate](flat)[np.where(is_stored, numbers - 1, 0)]
+        return NUMPY[np.where](is_stored, values, np.where(is_stored, 0.0, target))
+
+
+class _StoreOfThread(threading.local):
+    """The store that NumPy executes in this thread."""
+
+    store: _MarkedStore | None = None
+
+
+_running = _StoreOfThread()
+
+
+def _is_suitable(target: Any) -> bool:
+    return (
+        type(target) is np.ndarray
+        and target.base is None
+        and target.flags.owndata
+        and target.flags.writeable
+        and target.dtype.kind in "fc"
+        and target.dtype.isnative
+        and target.real.itemsize in _BITS
+        and not _numbers(target).any()
+    )
+
+
+def _holders(frame: FrameType | None, target: Any) -> Iterator[tuple[FrameType, str]]:
+    """The local variables that hold an array, of running functions of the user's, from a frame
+    outwards. That of a closure is its owner's, who may have returned: then there is none."""
+    while frame is not None and frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # no module
+        if is_internal(frame.f_code):
+            return
+        names = [name for name, x in frame_locals(frame).items() if x is target]
+        for name in set(names).difference(frame.f_code.co_freevars):
+            yield frame, name
+        frame = frame.f_back
+
+
+_Reference = weakref.ref[np.ndarray[Any, Any]]
+
+
+def _operands_in(array: _Reference, values: Sequence[Tracked]) -> list[tuple[_Reference, int]]:
+    """An array and its views, as far as they are operands in the history of tracked values, each
+    with how many times."""
+    found: dict[int, tuple[_Reference, int]] = {}
+    for value in {each for x in values for each in history_of(value_of(x))}:
+        for x in value.operands:
+            if type(x) is np.ndarray and (x is array() or x.base is array()):
+                operand, count = found.get(id(x), (weakref.ref(x), 0))
+                found[id(x)] = operand, count + 1
+    return list(found.values())
+
+
+def _references(array: _Reference) -> int:
+    return sys.getrefcount(array()) - _COUNTED_BESIDES
+
+
+_probe = np.zeros(1)
+_COUNTED_BESIDES = sys.getrefcount(weakref.ref(_probe)()) - 1
+
+
+def _mark_bits(array: Any) -> tuple[Any, int]:
+    return _BITS[array.real.itemsize]
+
+
+def _numbers(array: Any) -> Any:
+    """The numbers of the marks in an array; 0 of other elements."""
+    real = np.ascontiguousarray(array.real)
+    mark, payload = _mark_bits(array)
+    bits = real.view(mark.dtype)
+    return np.where(bits & mark == mark, bits & mark.dtype.type(payload), 0).astype(np.intp)
