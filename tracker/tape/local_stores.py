@@ -30,7 +30,6 @@ from tracker.support.call_names import Call, running_call
 from tracker.support.cpython import after_instruction, frame_locals, set_frame_locals
 from tracker.tape.conversion_errors import refused_store
 from tracker.tape.record import value_of, wrap
-from tracker.tape.tracing.tracer import current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value, history_of
 from tracker.user_frames import is_internal, line_of
@@ -45,7 +44,7 @@ _BITS: dict[int, tuple[Any, int]] = {  # of a mark, by the size of a float; and 
 def marks_for_store(tracked: Tracked, frame: FrameType) -> Any:
     """What NumPy shall store in place of a tracked value, an array of its shape, if a frame stores
     it into an array that can become tracked; else None."""
-    if current_tracer() is not None or frame.f_code.co_code[frame.f_lasti] not in _STORES:
+    if frame.f_code.co_code[frame.f_lasti] not in _STORES:
         return None
     store = _running.store
     if store is not None and store.frame is frame:

@@ -46,13 +46,14 @@ from tracker.tape.tracing.placeholders import (
     resolve_within,
 )
 from tracker.tape.tracing.tracer import (
+    current_tracer,
     dismiss_error,
     note_extents,
     note_extents_read,
     start_loop,
 )
 from tracker.tape.tracing.value_guards import guard_value
-from tracker.tape.value import Value, leaf
+from tracker.tape.value import Value, is_constant, leaf
 
 _CASTS_PYTHON_COMPLEX = version_of(np) < (2, 5)  # as it casts arrays
 
@@ -308,6 +309,8 @@ class Tracked(metaclass=_TransparentMeta):
                 f".{name} is not supported on a tracked value", "Use x.data for plain NumPy"
             )
             if name != "ctypes":  # an address, through which code could write
+                if current_tracer() is None and is_constant(value_of(self)):
+                    return getattr(value_of(self).data, name)
                 plain = call_on_plain(lambda x: getattr(x, name), (self,), {}, lambda: text)
                 if plain is not NO_ESCAPE:
                     return plain
