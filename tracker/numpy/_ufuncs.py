@@ -65,7 +65,6 @@ def _method(name: str) -> Callable[..., Any]:
     def call(self: Ufunc, *args: Any, **kwargs: Any) -> Any:
         return getattr(self._ufunc, name)(*map(join_tracked_list, args), **kwargs)
 
-    call.__name__, call.__doc__ = name, getattr(np.ufunc, name).__doc__
     return call
 
 
@@ -76,12 +75,6 @@ def _reduce(self: Ufunc, *args: Any, **kwargs: Any) -> Any:
     return self._ufunc.reduce(*args, **kwargs)
 
 
-for _name in ("accumulate", "outer", "reduceat"):
-    setattr(Ufunc, _name, _method(_name))
-_reduce.__name__, _reduce.__doc__ = "reduce", np.ufunc.reduce.__doc__
-Ufunc.reduce = _reduce  # type: ignore[attr-defined]
-
-
 def _at(self: Ufunc, a: Any, indices: Any, *b: Any) -> None:
     """Perform operation in place on the elements at indices, which may be a tuple of arrays."""
     several = isinstance(indices, tuple)
@@ -89,5 +82,12 @@ def _at(self: Ufunc, a: Any, indices: Any, *b: Any) -> None:
     self._ufunc.at(a, key, *map(join_tracked_list, b))
 
 
-_at.__name__, _at.__doc__ = "at", np.ufunc.at.__doc__
-Ufunc.at = _at  # type: ignore[attr-defined]
+_METHODS = {
+    **{name: _method(name) for name in ("accumulate", "outer", "reduceat")},
+    "reduce": _reduce,
+    "at": _at,
+}
+for _name, _call in _METHODS.items():
+    _call.__name__, _call.__qualname__ = _name, f"Ufunc.{_name}"
+    _call.__doc__ = getattr(np.ufunc, _name).__doc__
+    setattr(Ufunc, _name, _call)

@@ -25,8 +25,8 @@ from tracker.ops.declare.casting import (
     broadcast_to_out,
     cast_to_out,
     in_dtype_of_fold,
-    is_plain_target,
     store_out,
+    writable_target,
 )
 from tracker.ops.declare.dtypes import cast_to_loop
 from tracker.ops.indexing import subscripts
@@ -229,7 +229,8 @@ _METHODS: dict[str, Any] = {"reduce": _reduce, "accumulate": _accumulate, "reduc
 
 def _at(ufunc: np.ufunc, target: Any, key: Any, *values: Any) -> None:
     """target[key] = ufunc(target[key], values), where every repetition of an index counts."""
-    if is_plain_target("ufunc.at", target, values):
+    target = writable_target("ufunc.at", target, values)
+    if not isinstance(target, Tracked):
         ufunc.at(target, plain_integers(key), *values)
         return
     if type(aval_of(target)) is not np.ndarray:

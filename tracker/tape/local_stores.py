@@ -1,15 +1,13 @@
 """Stores of tracked values into plain arrays that only local variables know: they become tracked.
 
-`a = nodes.copy(); a[0] = t` asks NumPy to convert `t` while it executes the store. A tracked array
-then takes the place of the plain one in the variables, and NumPy is given *marks* to store: NaNs
-whose payload numbers the elements of `t`. Once the store is done, the marks in the plain array say
-which element went where, whatever the subscript was, and also of lists of tracked and plain
-numbers.
+A tracked array takes the place of the plain one in the variables. Functions of ours write into it
+(`tracked_target`). A store by NumPy, `a = nodes.copy(); a[0] = t`, asks for the conversion of `t`
+while it is executed; NumPy is given *marks* to store (`marks_for_store`): NaNs whose payload
+numbers the elements of `t`. Once the store is done, the marks in the plain array say which element
+went where, whatever the subscript was, and also of lists of tracked and plain numbers.
 
-Invariants
-1. Nobody else can read the plain array: when the store is done, nothing refers to it any more. Else
-   the store raises, and the array has what it had before.
-2. Until the store is done, the tracked array has NaNs.
+Invariant: nobody else can read the plain array. When the call that writes is done, nothing refers
+to it any more; else the call raises. It has what it had before.
 """
 
 from __future__ import annotations
@@ -19,12 +17,13 @@ import inspect
 import sys
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
 import numpy as np
 
+from tracker import tree
 from tracker.ir.op import NUMPY
 from tracker.support.call_names import Call, running_call
 from tracker.support.cpython import after_instruction, frame_locals, set_frame_locals
@@ -32,7 +31,7 @@ from tracker.tape.conversion_errors import refused_store
 from tracker.tape.record import value_of, wrap
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value, history_of
-from tracker.user_frames import is_internal, line_of
+from tracker.user_frames import is_internal, line_of, user_call
 
 _STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
 _BITS: dict[int, tuple[Any, int]] = {  # of a mark, by the size of a float; and of its payload
@@ -49,59 +48,54 @@ def marks_for_store(tracked: Tracked, frame: FrameType) -> Any:
     store = _running.store
     if store is not None and store.frame is frame:
         return store.marks(tracked)
-    call = running_call(frame)
-    holders = list(_holders(frame, call.target)) if _is_suitable(call.target) else []
-    if not holders:
+    replacement = _replacement(running_call(frame), frame)
+    if replacement is None:
         return None
-    store = _MarkedStore(call, frame)
+    store = _MarkedStore(replacement, frame)
     marks = store.marks(tracked)
     if marks is not None:
-        store.begin(holders)
+        _running.store = store
+        replacement.begin(frame, store.finish)
     return marks
 
 
-class _MarkedStore:
-    """A store that NumPy executes.
+def tracked_target(name: str, target: Any, values: Any) -> Any:
+    """The tracked array that a function of NumPy's shall write tracked values into, in place of a
+    plain one; None if that cannot become tracked. `name` is the function's, where it is not
+    found."""
+    frame, libraries = user_call()
+    if frame is None:
+        return None
+    called = running_call(frame, libraries).name or name
+    found = _replacement(Call(called, target=target), frame)
+    if found is None:
+        return None
+    found.values += [x for x in tree.leaves(values) if type(x) is Tracked]
+    found.begin(frame, found.check)
+    return found.array
 
-    call    has the plain array
+
+class _Replacement:
+    """A tracked array in place of a plain one in local variables.
+
+    call    that writes into the plain one
     before  what that has before
-    array   the tracked array that takes its place in the variables
-    values  the tracked values that are stored; `count` elements so far
+    values  the tracked values that are written
     """
 
-    def __init__(self, call: Call, frame: FrameType) -> None:
-        self.call, self.frame, self.line = call, frame, line_of(frame)
+    def __init__(self, call: Call, frame: FrameType, holders: Sequence[_Holder]) -> None:
+        self.call, self.line, self.holders = call, line_of(frame), holders
         self.before = call.target.copy(order="K")
-        self.array = wrap(Value(np.full_like(self.before, np.nan), CLOSED, (), NO_PARAMS))
+        self.array = wrap(Value(self.before.copy(order="K"), CLOSED, (), NO_PARAMS))
         self.values: list[Tracked] = []
-        self.count = 0
 
-    def begin(self, holders: Sequence[tuple[FrameType, str]]) -> None:
-        """Put the tracked array into the variables that hold the plain one."""
-        for holder, name in holders:
+    def begin(self, frame: FrameType, finish: Callable[[str], None]) -> None:
+        for holder, name in self.holders:
             set_frame_locals(holder, {name: self.array})
-        after_instruction(self.frame, self.finish)
-        _running.store = self
+        after_instruction(frame, finish)
 
-    def marks(self, tracked: Tracked) -> Any:
-        """Marks of a value; None if the array's dtype cannot hold it, or number its elements."""
-        mark, payload = _mark_bits(self.before)
-        if not np.can_cast(tracked.dtype, self.before.dtype, "same_kind"):
-            return None
-        if self.count + tracked.size > payload:
-            return None
-        numbers = self.count + np.arange(1, tracked.size + 1, dtype=mark.dtype)
-        made = np.zeros(tracked.size, self.before.dtype)
-        made.real = (mark | numbers).view(made.real.dtype)
-        self.values.append(tracked)
-        self.count += tracked.size
-        return made.reshape(tracked.shape)
-
-    def finish(self, event: str) -> None:
-        """Read the marks when the store is done, or has failed."""
-        _running.store = None
-        self.array._value = value_of(self._stored())
-        self.call.target[...] = self.before
+    def check(self, event: str) -> None:
+        """Raise if others refer to the plain array when the call is done."""
         if event != "exception" and not self._is_unshared():
             raise refused_store(self.call, self.values[0], self.line)
 
@@ -116,12 +110,43 @@ class _MarkedStore:
         ]
         return all(of_views) and _references(target) == 1 + sum(of_target) + len(of_views)
 
-    def _stored(self) -> Any:
+
+class _MarkedStore:
+    """A store that NumPy executes, of `count` elements so far."""
+
+    def __init__(self, replacement: _Replacement, frame: FrameType) -> None:
+        self.replacement, self.frame = replacement, frame
+        self.count = 0
+
+    def marks(self, tracked: Tracked) -> Any:
+        """Marks of a value; None if the array's dtype cannot hold it, or number its elements."""
+        before = self.replacement.before
+        mark, payload = _mark_bits(before)
+        if not np.can_cast(tracked.dtype, before.dtype, "same_kind"):
+            return None
+        if self.count + tracked.size > payload:
+            return None
+        numbers = self.count + np.arange(1, tracked.size + 1, dtype=mark.dtype)
+        made = np.zeros(tracked.size, before.dtype)
+        made.real = (mark | numbers).view(made.real.dtype)
+        self.replacement.values.append(tracked)
+        self.count += tracked.size
+        return made.reshape(tracked.shape)
+
+    def finish(self, event: str) -> None:
+        """Read the marks when the store is done, or has failed."""
+        _running.store = None
+        target = self.replacement.call.target
+        self.replacement.array._value = value_of(self._stored(target))
+        target[...] = self.replacement.before
+        del target
+        self.replacement.check(event)
+
+    def _stored(self, target: Any) -> Any:
         """What the array has after the store."""
-        target = self.call.target
         numbers = _numbers(target)
         is_stored = numbers > 0
-        flat = [NUMPY[np.ravel](each).astype(target.dtype) for each in self.values]
+        flat = [NUMPY[np.ravel](each).astype(target.dtype) for each in self.replacement.values]
         values = NUMPY[np.concatenate](flat)[np.where(is_stored, numbers - 1, 0)]
         return NUMPY[np.where](is_stored, values, np.where(is_stored, 0.0, target))
 
@@ -133,6 +158,15 @@ class _StoreOfThread(threading.local):
 
 
 _running = _StoreOfThread()
+
+
+_Holder = tuple[FrameType, str]
+
+
+def _replacement(call: Call, frame: FrameType) -> _Replacement | None:
+    """A replacement of the array that a frame's call writes into, if there can be one."""
+    holders = list(_holders(frame, call.target)) if _is_suitable(call.target) else []
+    return _Replacement(call, frame, holders) if holders else None
 
 
 def _is_suitable(target: Any) -> bool:
@@ -148,7 +182,7 @@ def _is_suitable(target: Any) -> bool:
     )
 
 
-def _holders(frame: FrameType | None, target: Any) -> Iterator[tuple[FrameType, str]]:
+def _holders(frame: FrameType | None, target: Any) -> Iterator[_Holder]:
     """The local variables that hold an array, of running functions of the user's, from a frame
     outwards. That of a closure is its owner's, who may have returned: then there is none."""
     while frame is not None and frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # no module

@@ -13,6 +13,7 @@ import numpy as np
 
 from tracker.ops.declare.arguments import NO_VALUE, as_array
 from tracker.tape.conversion_errors import store_error
+from tracker.tape.local_stores import tracked_target
 from tracker.tape.record import aval_of, data_of, holds_tracked
 from tracker.tape.tracked import Tracked
 
@@ -27,7 +28,7 @@ def store_out(out: Any, y: Any, casting: Any = "same_kind", ufunc: str = "") -> 
     is_plain = not isinstance(out, Tracked)
     holds_integers = type(out) is np.ndarray and out.dtype.kind in "biu"  # no gradient to lose
     if is_plain and isinstance(y, Tracked) and not holds_integers:
-        raise store_error(y, out, "out=")
+        out, is_plain = _tracked_target("out=", out, y), False
     both_plain = is_plain and not isinstance(y, Tracked)
     out[...] = y if both_plain else cast_to_out(y, out, casting, ufunc)
     return out
@@ -47,14 +48,20 @@ def in_dtype_of_fold(a: Any, dtype: Any, out: Any) -> Any:
     return a if kind == a.dtype or kind.kind not in "fc" else np.astype(a, kind)
 
 
-def is_plain_target(name: str, target: Any, values: Any) -> bool:
-    """Whether the target of a write is a plain array. Raises `ConversionError` if a value to be
-    stored there is tracked; tracked indices and masks are allowed (`plain_integers`)."""
-    if isinstance(target, Tracked):
-        return False
-    if holds_tracked(values):
+def writable_target(name: str, target: Any, values: Any) -> Any:
+    """The target of a write, or the tracked array in its place. `ConversionError` if a value to be
+    stored is tracked, and the target cannot be; tracked indices and masks are allowed
+    (`plain_integers`)."""
+    if isinstance(target, Tracked) or not holds_tracked(values):
+        return target
+    return _tracked_target(name, target, values)
+
+
+def _tracked_target(name: str, target: Any, values: Any) -> Any:
+    found = tracked_target(name, target, values)
+    if found is None:
         raise store_error(values, target, name)
-    return True
+    return found
 
 
 def broadcast_to_out(y: Any, out: Any) -> Any:

@@ -23,7 +23,7 @@ import numpy as np
 from tracker.errors import UnsupportedError, message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.ops.declare.arguments import as_array, as_strong_array, refuse_keywords
-from tracker.ops.declare.casting import cast_error, cast_for_store, cast_to_out, is_plain_target
+from tracker.ops.declare.casting import cast_error, cast_for_store, cast_to_out, writable_target
 from tracker.ops.declare.declare import implements
 from tracker.ops.indexing import getitem, subscripts
 from tracker.ops.indexing.take_repeat import flat_index, index_along_axis
@@ -335,7 +335,8 @@ def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -
     mask = aval_of(where)
     if isinstance(mask, (np.ndarray, np.generic)) and mask.dtype != np.bool_:
         raise cast_error(mask.dtype, np.dtype(bool), "safe")
-    if is_plain_target("np.copyto", dst, src):
+    dst = writable_target("np.copyto", dst, src)
+    if not isinstance(dst, Tracked):
         np.copyto(dst, src, casting, plain_integers(where))
         return
     _check_is_array("copyto()", dst)
@@ -366,7 +367,8 @@ def _check_is_array(name: str, target: Tracked) -> None:
 
 @implements(np.put, method="put")
 def _put(a: Any, ind: Any, v: Any, mode: Literal["raise", "wrap", "clip"] = "raise") -> None:
-    if is_plain_target("np.put", a, v):
+    a = writable_target("np.put", a, v)
+    if not isinstance(a, Tracked):
         np.put(a, plain_integers(ind), v, mode)
         return
     positions = np.arange(np.size(a)).take(ind, mode=mode)
@@ -388,7 +390,8 @@ def _plain_mask(mask: Any) -> Any:
 
 @implements(np.place)
 def _place(arr: Any, mask: Any, vals: Any) -> None:
-    if is_plain_target("np.place", arr, vals):
+    arr = writable_target("np.place", arr, vals)
+    if not isinstance(arr, Tracked):
         np.place(arr, _plain_mask(mask), vals)
         return
     _check_is_array("place()", arr)
@@ -406,7 +409,8 @@ def _place(arr: Any, mask: Any, vals: Any) -> None:
 
 @implements(np.put_along_axis)
 def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
-    if is_plain_target("np.put_along_axis", arr, values):
+    arr = writable_target("np.put_along_axis", arr, values)
+    if not isinstance(arr, Tracked):
         np.put_along_axis(arr, plain_integers(indices), values, axis)
         return
     if axis is None:
@@ -417,7 +421,8 @@ def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> No
 
 @implements(np.putmask)
 def _putmask(a: Any, mask: Any, values: Any) -> None:
-    if is_plain_target("np.putmask", a, values):
+    a = writable_target("np.putmask", a, values)
+    if not isinstance(a, Tracked):
         np.putmask(a, _plain_mask(mask), values)
         return
     _check_is_array("putmask()", a)
@@ -442,7 +447,8 @@ def _putmask_values(values: Any, dtype: np.dtype[Any]) -> Any:
 
 @implements(np.fill_diagonal)
 def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    if is_plain_target("np.fill_diagonal", a, val):
+    a = writable_target("np.fill_diagonal", a, val)
+    if not isinstance(a, Tracked):
         np.fill_diagonal(a, val, wrap)
         return
     positions = np.arange(np.size(a)).reshape(np.shape(a))
