@@ -51,30 +51,24 @@ def test_augmented_assignment_to_a_plain_array_is_refused_where_others_would_see
         row = base[0]
         row += p
 
-    def into_an_alias():
-        total = np.zeros(3)
-        other = total
-        total += p
-        return other
-
     def into_an_argument(total):
         total += p
 
-    def into_an_element():
-        table = np.zeros((2, 3))
+    def into_a_row_of_an_argument(table):
         table[0] += p
 
-    def without_an_operator():
-        total = np.zeros(3)
+    def without_an_operator(total):
         np.add(total, p, out=total)
 
-    mine = np.zeros(3)
-    for call in (into_a_view, into_an_alias, into_an_element, without_an_operator):
-        with pytest.raises(tracker.ConversionError, match=HERE):
-            call()
     with pytest.raises(tracker.ConversionError, match=HERE):
-        into_an_argument(mine)
-    assert mine.tolist() == [0, 0, 0]
+        into_a_view()
+    held = {"total": np.zeros(3), "table": np.zeros((2, 3))}
+    for call in (into_an_argument, without_an_operator):
+        with pytest.raises(tracker.ConversionError, match=HERE):
+            call(held["total"])
+    with pytest.raises(tracker.ConversionError, match=HERE):
+        into_a_row_of_an_argument(held["table"])
+    assert not held["total"].any() and not held["table"].any()
 
 
 def test_unsupported():

@@ -4,6 +4,7 @@ user's line, and the one thing to type instead."""
 import bisect
 import cmath  # noqa: F401  (in the programs)
 import functools  # noqa: F401
+import json
 import math
 import sys
 import threading
@@ -347,3 +348,54 @@ def test_within_derivatives(derivative):
     with pytest.raises(ConversionError, match=r"PLAIN\[\.\.\.\] = t would store"):
         derivative(line("PLAIN[0] = t; return t * 2"), 2.0)
     assert not PLAIN.any()
+
+
+DERIVATIVES = [
+    tracker.gradient,
+    tracker.hessian,
+    lambda f, x: tracker.jvp(f, (x,), (x,)),
+    lambda f, x: tracker.pullback(f, x),
+    lambda f, x: tracker.jacobian(lambda x: tracker.checkpoint(f, x) * x, x),
+    lambda f, x: tracker.gradient(lambda x: tracker.gradient(f, x)[0].sum(), x),
+]
+
+
+@pytest.mark.parametrize("derive", DERIVATIVES)
+def test_what_no_derivative_follows_any_more_is_plain(derive, tmp_path):
+    kept = []
+
+    def loss(x):
+        kept[:] = [np.sum(x**3), x * x]
+        with pytest.raises(ConversionError):
+            float(kept[0])
+        with pytest.raises(ConversionError):
+            PLAIN[:] = kept[1]
+        return kept[0]
+
+    derive(loss, V)
+    number, array = kept
+    assert math.sqrt(number) == 6.0
+    assert {36.0: "hashed"}[number] == "hashed"
+    assert number.item() == 36.0
+    assert json.dumps(array.tolist()) == "[1.0, 4.0, 9.0]"
+    assert len(array.tobytes()) == 24
+    plain = np.zeros(3)
+    plain[:2] = [number, 1.0]
+    plain[2] = number
+    np.testing.assert_equal(plain, [36.0, 1.0, 36.0])
+    assert type(plain[1:] + 0.0) is np.ndarray
+    np.save(tmp_path / "kept.npy", array)
+    np.testing.assert_equal(np.load(tmp_path / "kept.npy"), V * V)
+
+
+def test_what_an_outer_derivative_follows_is_not():
+    kept = []
+
+    def outer(x):
+        tracker.gradient(lambda y: kept.append(x * y) or y, 2.0)
+        with pytest.raises(ConversionError):
+            float(kept[0])
+        return x
+
+    tracker.gradient(outer, 3.0)
+    assert float(kept[0]) == 6.0

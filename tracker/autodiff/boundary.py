@@ -389,7 +389,7 @@ def gradient_entry(c: Any, value: Value) -> Any:
             return None
         is_recorded = is_tracing()
         return _cast_like(np.zeros_like(wrap(value)), x) if is_recorded else plain_cotangent(0.0, x)
-    if isinstance(c, Tracked) and is_history_needed(c):
+    if isinstance(c, Tracked) and is_history_needed(value_of(c)):
         return _cast_like(c if discrete else project(c, x), x)
     return plain_cotangent(c, x)
 
@@ -415,7 +415,7 @@ def lower_output(y: Any) -> Any:
     if not isinstance(y, Tracked):
         return y
     array = type(aval_of(y)) is np.ndarray
-    if is_history_needed(y):
+    if is_history_needed(value_of(y)):
         return np.copy(y) if array else y
     return value_of(y).data.copy("K") if array else plain_data(y)
 

@@ -27,8 +27,8 @@ from tracker.support.structs import replace
 from tracker.tape.observers import CallbackMismatch, is_tracing, running_leaves
 from tracker.tape.record import alias_to_primal, apply, data_of, value_of
 from tracker.tape.tracing.tracer import current_tracer, record_error
-from tracker.tape.tracked import ParamState, Tracked
-from tracker.tape.value import CLOSED, NO_PARAMS, Value
+from tracker.tape.tracked import Tracked
+from tracker.tape.value import CLOSED, NO_PARAMS, ParamState, Value
 
 
 def call_op(

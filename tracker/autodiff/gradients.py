@@ -30,8 +30,8 @@ from tracker.support.type_variables import G, P, R
 from tracker.tape.observers import RunningDerivative, is_tracing
 from tracker.tape.record import value_of, wrap
 from tracker.tape.tracing.value_guards import speculate_bool
-from tracker.tape.tracked import ParamState, Tracked
-from tracker.tape.value import Value
+from tracker.tape.tracked import Tracked
+from tracker.tape.value import ParamState, Value
 
 if TYPE_CHECKING:
     from tracker.support.type_variables import A, B, C, FloatArray, NumberList, T

@@ -32,8 +32,8 @@ from tracker.tape.observers import current_observer, is_deriving
 from tracker.tape.record import apply, value_of
 from tracker.tape.tracing.placeholders import resolve_placeholder
 from tracker.tape.tracing.tracer import check_write, current_tracer
-from tracker.tape.tracked import ParamState, Tracked, new_param
-from tracker.tape.value import Value, leaf
+from tracker.tape.tracked import Tracked, new_param
+from tracker.tape.value import ParamState, Value, leaf
 from tracker.user_frames import is_internal
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ import numpy as np
 from tracker.autodiff.leaves import plain_data, replace_data
 from tracker.errors import NotTrackedError
 from tracker.tape.record import value_of
-from tracker.tape.tracked import ParamState, Tracked
-from tracker.tape.value import Value
+from tracker.tape.tracked import Tracked
+from tracker.tape.value import ParamState, Value
 
 
 class Params:

@@ -297,7 +297,7 @@ def _checked_tangent(value: Value, seed: Any) -> Any:
 def _tangent_entry(t: Any, value: Value) -> Any:
     if t is None:
         return np.zeros_like(value.aval)[()]
-    if isinstance(t, Tracked) and not is_history_needed(t):
+    if isinstance(t, Tracked) and not is_history_needed(value_of(t)):
         t = plain_data(t)
     return np.copy(t) if type(aval_of(t)) is np.ndarray else t  # a rule may return its operand
 

@@ -20,8 +20,8 @@ from tracker.errors import UnsupportedError
 from tracker.ir.graph import Eqn, Function, Guard, Var, operands_of
 from tracker.ir.literals import print_type, print_value
 from tracker.jit import Callback, HostCall, Plan, is_jitted, newest_trace, partition, planned, trace
-from tracker.tape.tracked import ParamState, Tracked
-from tracker.tape.value import CLOSED, Value
+from tracker.tape.tracked import Tracked
+from tracker.tape.value import CLOSED, ParamState, Value
 
 MAX_BOXES = 400  # in one picture
 MAX_NOTEBOOK_BOXES = 200  # of larger ones, the text is shown

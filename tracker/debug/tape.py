@@ -16,8 +16,8 @@ from tracker.ir.literals import print_value
 from tracker.ir.types import type_of
 from tracker.support.structs import field, record
 from tracker.tape.record import value_of
-from tracker.tape.tracked import ParamState, Tracked
-from tracker.tape.value import CLOSED, Value
+from tracker.tape.tracked import Tracked
+from tracker.tape.value import CLOSED, ParamState, Value
 
 
 @record(frozen=True)

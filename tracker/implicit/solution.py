@@ -184,7 +184,7 @@ def _push(
 def _with_needed_history(y: Any) -> Any:
     """The solution as a rule lifts it to a leaf: plain, unless an outer derivative or a trace
     follows it."""
-    return y if type(y) is Tracked and is_history_needed(y) else plain_data(y)
+    return y if type(y) is Tracked and is_history_needed(value_of(y)) else plain_data(y)
 
 
 def _evaluate(*_: Any, **__: Any) -> Any:

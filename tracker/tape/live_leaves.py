@@ -17,18 +17,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tracker.tape.observers import is_deriving, is_tracing
-from tracker.tape.record import value_of
 from tracker.tape.tracing.tracer import close_leaf
-from tracker.tape.tracked import ParamState, Tracked
-from tracker.tape.value import Value, leaf
+from tracker.tape.value import ParamState, Value, leaf
 
 _UNKNOWN: Any = object()
 
 
-def is_history_needed(x: Tracked) -> bool:
+def is_history_needed(result: Value) -> bool:
     """Whether a trace, or a derivative around this one, may need the history of a result. Outside
     of derivatives params do not count: results are plain there."""
-    return is_tracing() or depends_on_live_leaf(value_of(x), params=is_deriving())
+    return is_tracing() or depends_on_live_leaf(result, params=is_deriving())
 
 
 def depends_on_live_leaf(root: Value, *, params: bool = True) -> bool:

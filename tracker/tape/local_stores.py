@@ -28,7 +28,9 @@ from tracker.ir.op import NUMPY
 from tracker.support.call_names import Call, running_call
 from tracker.support.cpython import after_instruction, frame_locals, set_frame_locals
 from tracker.tape.conversion_errors import refused_store
+from tracker.tape.live_leaves import depends_on_live_leaf
 from tracker.tape.record import value_of, wrap
+from tracker.tape.tracing.tracer import current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value, history_of
 from tracker.user_frames import is_internal, line_of, user_call
@@ -44,6 +46,8 @@ def marks_for_store(tracked: Tracked, frame: FrameType) -> Any:
     """What NumPy shall store in place of a tracked value, an array of its shape, if a frame stores
     it into an array that can become tracked; else None."""
     if frame.f_code.co_code[frame.f_lasti] not in _STORES:
+        return None
+    if current_tracer() is None and not depends_on_live_leaf(value_of(tracked)):
         return None
     store = _running.store
     if store is not None and store.frame is frame:

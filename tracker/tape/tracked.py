@@ -46,31 +46,15 @@ from tracker.tape.tracing.placeholders import (
     resolve_within,
 )
 from tracker.tape.tracing.tracer import (
-    current_tracer,
     dismiss_error,
     note_extents,
     note_extents_read,
     start_loop,
 )
 from tracker.tape.tracing.value_guards import guard_value
-from tracker.tape.value import Value, is_constant, leaf
+from tracker.tape.value import ParamState, Value, leaf
 
 _CASTS_PYTHON_COMPLEX = version_of(np) < (2, 5)  # as it casts arrays
-
-
-class ParamState:
-    """What a `param` owns: the gradient that `back` adds to, and its newest data, whose shape and
-    dtype an untouched gradient has.
-
-    It survives `update` of the data. Values and tracked arrays refer to it, and it to neither:
-    without a cycle, a param's memory is free as soon as nothing refers to the param.
-    """
-
-    __slots__ = ("data", "grad")
-
-    def __init__(self, data: Any) -> None:
-        self.grad: Any = None
-        self.data = data
 
 
 class _TransparentMeta(type):
@@ -309,8 +293,6 @@ class Tracked(metaclass=_TransparentMeta):
                 f".{name} is not supported on a tracked value", "Use x.data for plain NumPy"
             )
             if name != "ctypes":  # an address, through which code could write
-                if current_tracer() is None and is_constant(value_of(self)):
-                    return getattr(value_of(self).data, name)
                 plain = call_on_plain(lambda x: getattr(x, name), (self,), {}, lambda: text)
                 if plain is not NO_ESCAPE:
                     return plain

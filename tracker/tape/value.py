@@ -73,6 +73,21 @@ def current_epoch() -> int:
     return _epoch
 
 
+class ParamState:
+    """What a `param` owns: the gradient that `back` adds to, and its newest data, whose shape and
+    dtype an untouched gradient has.
+
+    It survives `update` of the data. Values and tracked arrays refer to it, and it to neither:
+    without a cycle, a param's memory is free as soon as nothing refers to the param.
+    """
+
+    __slots__ = ("data", "grad")
+
+    def __init__(self, data: Any) -> None:
+        self.grad: Any = None
+        self.data = data
+
+
 CLOSED: Any = "closed"  # the op of a leaf whose derivative has run its function
 
 

@@ -54,8 +54,8 @@ from tracker.tape.record import GUARD_CONVERSIONS, value_of
 from tracker.tape.tracing.liveness import unreferenced_operands
 from tracker.tape.tracing.loop_index import IterationIndex
 from tracker.tape.tracing.tracer import Tracer
-from tracker.tape.tracked import ParamState, Tracked
-from tracker.tape.value import Value, history_of
+from tracker.tape.tracked import Tracked
+from tracker.tape.value import ParamState, Value, history_of
 
 
 @record()

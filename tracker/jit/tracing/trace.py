@@ -78,8 +78,8 @@ from tracker.tape.record import data_of, value_of, wrap
 from tracker.tape.tracing.escape import end_exports, is_escape_failure
 from tracker.tape.tracing.lazy import LazyScheduler, SpeculationFailed
 from tracker.tape.tracing.tracer import Tracer
-from tracker.tape.tracked import ParamState, Tracked
-from tracker.tape.value import NO_PARAMS, Value
+from tracker.tape.tracked import Tracked
+from tracker.tape.value import NO_PARAMS, ParamState, Value
 
 
 @record()

@@ -39,15 +39,8 @@ from tracker.tape.tracing.placeholders import (
     resolve_within,
 )
 from tracker.tape.tracing.tracer import check_write, stop_gradient_suspended
-from tracker.tape.tracked import (
-    ParamState,
-    Tracked,
-    check_is_array,
-    install,
-    numpy_class_name,
-    register_view,
-)
-from tracker.tape.value import Value
+from tracker.tape.tracked import Tracked, check_is_array, install, numpy_class_name, register_view
+from tracker.tape.value import ParamState, Value
 from tracker.user_frames import is_internal
 
 

@@ -1,5 +1,4 @@
-"""Escape analysis while tracing: what happens when plain Python needs the numbers of a traced
-value.
+"""Escape analysis: what happens when plain Python needs the numbers of a tracked or traced value.
 
 A value escapes through `bool(x)`, `float(x)`, `np.asarray(x)`, formatting, or a NumPy function
 without a rule. What happens depends on what it was computed from:
@@ -8,6 +7,9 @@ without a rule. What happens depends on what it was computed from:
     the arguments           abort the trace, and return the plain data: this call goes on as plain
                             Python (only while no derivative is running)
     a differentiated leaf   ConversionError, with the fix
+
+Outside of a trace, what no derivative and no param follows any more (a loss in a list, say, when
+the derivative is done) is plain data.
 
 `escape_as_plain` decides; `export_array` gives out a read-only array; `escape_as_text` handles
 formatting. (A conversion that the trace can check, such as `bool`, is guarded: `value_guards.py`.)
@@ -29,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import message
+from tracker.tape.live_leaves import depends_on_live_leaf
 from tracker.tape.observers import is_deriving
 from tracker.tape.record import value_of
 from tracker.tape.tracing.placeholders import resolve_placeholder
@@ -46,9 +49,11 @@ def escape_as_plain(tracked: Any, reason: Callable[[], str]) -> Any:
     tracer = current_tracer()
     if resolve_placeholder(tracked) is not tracked:
         return resolve_placeholder(tracked)
+    value = value_of(tracked)
+    if tracer is None and not depends_on_live_leaf(value):
+        return value.data
     if tracer is None or tracer.is_body_trace:
         return NO_ESCAPE
-    value = value_of(tracked)
     origin = _origin_of(value, tracer)
     if origin is Origin.ARGUMENT and not is_deriving():
         tracer.abort(reason())
