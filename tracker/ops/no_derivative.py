@@ -100,6 +100,14 @@ for _each in _INTEGER_FUNCTIONS:
 # Refusals -----------------------------------------------------------------------------------------
 
 refuse_functions(
+    "would store plain numbers, and the history of a tracked value would be lost",
+    "Give tracker.data(x)",
+    np.save,
+    np.savetxt,
+    np.savez,
+    np.savez_compressed,
+)
+refuse_functions(
     "works on dates, which have no derivative",
     "Give plain arrays of datetime64",
     np.busday_count,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import UnsupportedError
+from tracker.errors import UnsupportedError, message
 from tracker.ir.lowering import Host, Lowering, Map
 from tracker.ir.op import METHODS, NONDIFFERENTIABLE, NUMPY, UFUNCS, UNSUPPORTED, Op, Rule, define
 from tracker.ir.types import Type
@@ -24,6 +24,7 @@ from tracker.ops.declare.operators import install_operator
 from tracker.ops.declare.rule_helpers import jvp_from, vjp_from
 from tracker.tape.conversions import plain_integers
 from tracker.tape.record import apply
+from tracker.tape.tracing.escape import NO_ESCAPE, call_on_plain
 from tracker.tape.tracked import public_name
 
 ScalarBody = Callable[..., Any]
@@ -188,11 +189,15 @@ def declare_nondiff(
 
 
 def refuse_functions(why: str, instead: str, *functions: Callable[..., Any]) -> None:
-    """Make these functions raise `UnsupportedError` for tracked arrays."""
+    """Make these functions raise `UnsupportedError` for tracked arrays that may not be plain."""
 
     def refusal(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*_: Any, **__: Any) -> Any:
-            raise UnsupportedError(f"{public_name(function)} {why}", instead)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            text = message(f"{public_name(function)} {why}", instead)
+            plain = call_on_plain(function, args, kwargs, lambda: text)
+            if plain is NO_ESCAPE:
+                raise UnsupportedError(text)
+            return plain
 
         return call
 
