@@ -19,6 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tracker.support.holders import Place
+from tracker.support.stored_into import STORES, UNKNOWN, member, stored_into, variable
+
 
 class Call(NamedTuple):
     """What a frame is executing.
@@ -26,20 +29,20 @@ class Call(NamedTuple):
     text    its name; "" if that is the name of what is called, which `name` looks up
     path    the dotted name in the code, and the objects that its parts stand for
     target  the array that it stores into
+    place   that holds the target, unless a local variable does
     """
 
     text: str
     path: Sequence[str] = ()
     objects: Sequence[Any] = ()
     target: Any = None
+    place: Place | None = None
 
     @property
     def name(self) -> str:
         return self.text or (_call_name(self.path, self.objects) if self.path else "")
 
 
-_UNKNOWN: Any = object()
-_STORES = ("STORE_SUBSCR", "STORE_SLICE")  # the latter from Python 3.12 on
 STORING = ("__setitem__", "fill", "put", "setfield")  # methods of arrays
 
 
@@ -47,18 +50,19 @@ def running_call(frame: FrameType, libraries: Sequence[FrameType] = ()) -> Call:
     """The call that a frame is executing, in which the frames of `libraries` run, outermost
     first."""
     operation, operator, path = _running_operation(frame.f_code, frame.f_lasti)
-    objects, text, target = _resolved(path, frame), "", None
-    if operation in _STORES:
-        text, target = f"{'.'.join(path) or 'x'}[...] = t", objects[-1]
+    objects, text, target, place = _resolved(path, frame), "", None, None
+    if operation in STORES:
+        text, target, place = stored_into(frame)
+        text = f"{text or '.'.join(path) or 'x'}[...] = t"
     elif operation == "BINARY_OP" and operator.endswith("="):
         text = f"{'.'.join(path) or 'x'} {operator} t"
     elif operation.startswith(("CALL", "PRECALL")):  # the latter in Python 3.11
-        if objects[-1] is not _UNKNOWN and callable(objects[-1]):
+        if objects[-1] is not UNKNOWN and callable(objects[-1]):
             owner = objects[-2] if path[-1] in STORING and len(path) > 1 else None
             return Call("", path, objects, owner if isinstance(owner, np.ndarray) else None)
         text = ".".join(path)
     if isinstance(target, np.ndarray):
-        return Call(text, target=target)
+        return Call(text, target=target, place=place)
     return Call(_library_name(libraries) or text)
 
 
@@ -86,36 +90,7 @@ def _running_operation(code: CodeType, offset: int) -> tuple[str, str, Sequence[
             path[-1] += "(...)"
         elif path and step.opname.startswith("BINARY_"):
             path[-1] += "[...]"
-    if not path and steps[at].opname in _STORES:
-        path = _name_of_target(steps[: at + 1])
     return steps[at].opname, steps[at].argrepr, path
-
-
-def _name_of_target(steps: Sequence[dis.Instruction]) -> list[str]:
-    """The variable whose element the last instruction stores: from Python 3.13 on, one instruction
-    may load two variables, and has the position of the first. Empty if it is no variable, or the
-    subscript branches."""
-    *earlier, store = steps
-    slot = -3 if store.opname == "STORE_SLICE" else -2  # of the stack, from its end
-    if earlier[-1].opname == "SWAP":  # of `a[i] += x`, which loads `a` first
-        slot -= 1
-    depth = 0
-    for step in reversed(earlier):
-        if step.opcode in dis.hasjrel:
-            break
-        loaded = _loaded_names(step)
-        if depth - len(loaded) <= slot:
-            return [loaded[slot - depth]]
-        if depth == slot + 1:  # what the instruction makes is no variable
-            break
-        depth -= dis.stack_effect(step.opcode, step.arg, jump=False)
-    return []
-
-
-def _loaded_names(step: dis.Instruction) -> Sequence[str]:
-    if step.opname.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL", "LOAD_NAME")):
-        return step.argval if isinstance(step.argval, tuple) else (step.argval,)
-    return (step.argval[1],) if step.opname == "STORE_FAST_LOAD_FAST" else ()
 
 
 def _begins(part: dis.Positions | None, whole: dis.Positions | None) -> bool:
@@ -129,28 +104,11 @@ def _begins(part: dis.Positions | None, whole: dis.Positions | None) -> bool:
     )
 
 
-def _variable(name: str, frame: FrameType) -> Any:
-    for variables in (frame.f_locals, frame.f_globals, frame.f_builtins):
-        if name in variables:
-            return variables[name]
-    return _UNKNOWN
-
-
-def _member(x: Any, name: str) -> Any:
-    """An attribute, found without running code of the object's class."""
-    if isinstance(x, types.ModuleType):
-        return vars(x)[name] if name in vars(x) else getattr(x, name, _UNKNOWN)
-    found = inspect.getattr_static(x, name, _UNKNOWN)
-    if isinstance(found, (classmethod, staticmethod)):
-        return found.__func__
-    return found
-
-
 def _resolved(path: Sequence[str], frame: FrameType) -> list[Any]:
     """What the parts of a dotted name stand for in a frame."""
-    found = [_variable(path[0], frame) if path else _UNKNOWN]
+    found = [variable(path[0], frame) if path else UNKNOWN]
     for name in path[1:]:
-        found.append(_UNKNOWN if found[-1] is _UNKNOWN else _member(found[-1], name))
+        found.append(UNKNOWN if found[-1] is UNKNOWN else member(found[-1], name))
     return found
 
 

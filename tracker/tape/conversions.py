@@ -25,7 +25,6 @@ from tracker.ir.op import NUMPY
 from tracker.support.cpython import hide_items
 from tracker.tape.conversion_errors import conversion_text
 from tracker.tape.live_leaves import depends_on_live_leaf
-from tracker.tape.local_stores import marks_for_store
 from tracker.tape.observers import is_deriving, observers
 from tracker.tape.record import data_of, value_of
 from tracker.tape.tracing.escape import (
@@ -46,6 +45,7 @@ from tracker.tape.tracked import (
     numpy_class_name,
     restore_leaf,
 )
+from tracker.tape.tracked_targets import marks_for_store
 from tracker.tape.value import is_constant
 from tracker.user_frames import user_line
 

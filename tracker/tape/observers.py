@@ -60,6 +60,8 @@ class ThreadState(threading.local):
     derivative_arguments  what each was given: (tracked array, leaf, the caller's array)
     make_stepper          what runs the steps of a loop's body, of plain values, if not
                           `control/step_runner.py`
+    put_back              puts plain arrays back where tracked ones have taken their places
+                          (`tracked_targets.py`)
     """
 
     def __init__(self) -> None:
@@ -69,6 +71,7 @@ class ThreadState(threading.local):
         self.derivative_leaves: list[Sequence[Value]] = []
         self.derivative_arguments: list[Sequence[tuple[Any, Value, Any]]] = []
         self.make_stepper: Callable[[Function], Stepper] | None = None
+        self.put_back: list[Callable[[], None]] = []
 
 
 thread_state = ThreadState()
@@ -130,6 +133,8 @@ class RunningDerivative:
         """Set what was there before; once more does no harm."""
         state = thread_state
         state.derivative_leaves, state.derivative_arguments, state.stop_gradient = self.before
+        while state.put_back and not state.derivative_leaves:
+            state.put_back.pop()()
 
 
 def is_deriving() -> bool:

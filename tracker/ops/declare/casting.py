@@ -13,9 +13,9 @@ import numpy as np
 
 from tracker.ops.declare.arguments import NO_VALUE, as_array
 from tracker.tape.conversion_errors import store_error
-from tracker.tape.local_stores import tracked_target
 from tracker.tape.record import aval_of, data_of, holds_tracked
 from tracker.tape.tracked import Tracked
+from tracker.tape.tracked_targets import tracked_target
 
 
 def store_out(out: Any, y: Any, casting: Any = "same_kind", ufunc: str = "") -> Any:

@@ -1,13 +1,16 @@
-"""Stores of tracked values into plain arrays that only local variables know: they become tracked.
+"""Plain arrays become tracked when tracked values are written into them, if nobody notices.
 
-A tracked array takes the place of the plain one in the variables. Functions of ours write into it
-(`tracked_target`). A store by NumPy, `a = nodes.copy(); a[0] = t`, asks for the conversion of `t`
-while it is executed; NumPy is given *marks* to store (`marks_for_store`): NaNs whose payload
-numbers the elements of `t`. Once the store is done, the marks in the plain array say which element
-went where, whatever the subscript was, and also of lists of tracked and plain numbers.
+A tracked array takes the place of the plain one in the local variables of the user's running
+functions and, if that is not all, where objects and containers hold it (there until the outermost
+derivative has run its function: then the plain one is back, with the new numbers). Functions of
+ours write into it (`tracked_target`). A store by NumPy, `a = nodes.copy(); a[0] = t`, asks for the
+conversion of `t` while it is executed; NumPy is given *marks* to store (`marks_for_store`): NaNs
+whose payload numbers the elements of `t`. Once the store is done, the marks in the plain array say
+which element went where, whatever the subscript was, and also of lists of tracked and plain
+numbers.
 
-Invariant: nobody else can read the plain array. When the call that writes is done, nothing refers
-to it any more; else the call raises. It has what it had before.
+Invariant: nobody else can read the plain array meanwhile. When the call that writes is done,
+nothing refers to it any more; else the call raises, and it has what it had before.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -27,8 +31,10 @@ from tracker import tree
 from tracker.ir.op import NUMPY
 from tracker.support.call_names import Call, running_call
 from tracker.support.cpython import after_instruction, frame_locals, set_frame_locals
+from tracker.support.holders import Place, places_of
 from tracker.tape.conversion_errors import refused_store
 from tracker.tape.live_leaves import depends_on_live_leaf
+from tracker.tape.observers import is_deriving, thread_state
 from tracker.tape.record import value_of, wrap
 from tracker.tape.tracing.tracer import current_tracer
 from tracker.tape.tracked import Tracked
@@ -89,6 +95,10 @@ class _Replacement:
 
     def __init__(self, call: Call, frame: FrameType, holders: Sequence[_Holder]) -> None:
         self.call, self.line, self.holders = call, line_of(frame), holders
+        # The garbage collector does not know dicts of nothing but arrays.
+        self.places = [*_attributes_holding(frame, call.target)]
+        if call.place is not None:
+            self.places.append(call.place)
         self.before = call.target.copy(order="K")
         self.array = wrap(Value(self.before.copy(order="K"), CLOSED, (), NO_PARAMS))
         self.values: list[Tracked] = []
@@ -99,9 +109,22 @@ class _Replacement:
         after_instruction(frame, finish)
 
     def check(self, event: str) -> None:
-        """Raise if others refer to the plain array when the call is done."""
-        if event != "exception" and not self._is_unshared():
-            raise refused_store(self.call, self.values[0], self.line)
+        """When the call is done, take the plain array's place in containers and objects, too, until
+        the outermost derivative has run its function. Raise if something else refers to it."""
+        if event == "exception" or self._is_unshared():
+            return
+        taken: list[Place] = []
+        for find in (lambda _: self.places, places_of) if is_deriving() else ():
+            for place in [*find(self.call.target)]:
+                place.write(self.array)
+                taken.append(place)
+            if self._is_unshared():
+                plain = self.call.target
+                thread_state.put_back.append(partial(_put_back, plain, self.array, taken))
+                return
+        for place in taken:
+            place.write(self.call.target)
+        raise refused_store(self.call, self.values[0], self.line)
 
     def _is_unshared(self) -> bool:
         """Whether nothing else refers to the plain array but the tape of what is stored, where only
@@ -113,6 +136,14 @@ class _Replacement:
             _references(view) == count for view, count in operands if view() is not target()
         ]
         return all(of_views) and _references(target) == 1 + sum(of_target) + len(of_views)
+
+
+def _put_back(plain: Any, tracked: Tracked, places: Sequence[Place]) -> None:
+    """Put a plain array back where a tracked one has been in its place."""
+    plain[...] = value_of(tracked).data
+    for place in places:
+        if place.read() is tracked:
+            place.write(plain)
 
 
 class _MarkedStore:
@@ -169,8 +200,10 @@ _Holder = tuple[FrameType, str]
 
 def _replacement(call: Call, frame: FrameType) -> _Replacement | None:
     """A replacement of the array that a frame's call writes into, if there can be one."""
-    holders = list(_holders(frame, call.target)) if _is_suitable(call.target) else []
-    return _Replacement(call, frame, holders) if holders else None
+    if not _is_suitable(call.target):
+        return None
+    holders = list(_holders(frame, call.target))
+    return _Replacement(call, frame, holders) if holders or is_deriving() else None
 
 
 def _is_suitable(target: Any) -> bool:
@@ -196,6 +229,14 @@ def _holders(frame: FrameType | None, target: Any) -> Iterator[_Holder]:
         for name in set(names).difference(frame.f_code.co_freevars):
             yield frame, name
         frame = frame.f_back
+
+
+def _attributes_holding(frame: FrameType, target: Any) -> Iterator[Place]:
+    """Attributes of the objects that a frame's variables refer to."""
+    for x in frame_locals(frame).values():
+        own = getattr(x, "__dict__", None)
+        if type(own) is dict:
+            yield from [Place(own, name) for name, held in own.items() if held is target]
 
 
 _Reference = weakref.ref[np.ndarray[Any, Any]]
