@@ -114,7 +114,7 @@ class _Replacement:
         if event == "exception" or self._is_unshared():
             return
         taken: list[Place] = []
-        for find in (lambda _: self.places, places_of) if is_deriving() else ():
+        for find in (lambda _: self.places, places_of) if _may_take_places() else ():
             for place in [*find(self.call.target)]:
                 place.write(self.array)
                 taken.append(place)
@@ -203,7 +203,13 @@ def _replacement(call: Call, frame: FrameType) -> _Replacement | None:
     if not _is_suitable(call.target):
         return None
     holders = list(_holders(frame, call.target))
-    return _Replacement(call, frame, holders) if holders or is_deriving() else None
+    return _Replacement(call, frame, holders) if holders or _may_take_places() else None
+
+
+def _may_take_places() -> bool:
+    """Whether the end of a derivative puts back what is replaced. A trace has a record of its own
+    of what is written where."""
+    return is_deriving() and current_tracer() is None
 
 
 def _is_suitable(target: Any) -> bool:
