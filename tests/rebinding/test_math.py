@@ -40,6 +40,7 @@ PROGRAMS = {
     "fsum of many": lambda x: math.fsum([x] * 10),
     "prod": lambda x: math.prod([x, 2.0, x]),
     "modf": lambda x: math.modf(x)[0] * x + math.modf(x)[1],
+    "modf of infinity": lambda x: x * math.modf(x * 0.0 + math.inf)[0] + x,
     "rounded": lambda x: x * math.floor(x) + x * math.ceil(x) + x * math.trunc(x),
     "asked": lambda x: x * x if math.isfinite(x) and not math.isnan(x) else x,
     "isclose": lambda x: x * x if math.isclose(x, x + 1e-12) and not math.isclose(x, 2.0) else x,

@@ -201,8 +201,8 @@ def _modf(x: Any) -> Any:
     """Return the fractional and integer parts of x, both as floats with its sign."""
     if not holds_tracked((x,)):
         return _math.modf(x)
-    whole = np.trunc(double(x))
-    return python_float(double(x) - whole), python_float(whole)
+    part, whole = map(python_float, np.modf(double(x)))
+    return part, whole
 
 
 ASKED = ("isfinite", "isinf", "isnan")
