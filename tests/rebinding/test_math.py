@@ -105,6 +105,7 @@ def test_compiled():
 OUTSIDE = {
     "sqrt": (lambda x: math.sqrt(x), -1.0, ValueError),
     "log": (lambda x: math.log(x), 0.0, ValueError),
+    "log of base 0": (lambda x: math.log(0.5, x), 0.0, ValueError),
     "acos": (lambda x: math.acos(x), 1.5, ValueError),
     "exp": (lambda x: math.exp(x), 1000.0, OverflowError),
     "sin": (lambda x: math.sin(x), math.inf, ValueError),
@@ -120,7 +121,11 @@ def test_errors_are_those_of_math(name):
         f(x)
     with pytest.raises(kind) as differentiated:
         gradient(f, x)
-    assert str(differentiated.value) == str(plain.value)
+    compiled = jit(f)
+    assert compiled(0.7) == pytest.approx(f(0.7), rel=1e-15)
+    with pytest.raises(kind) as traced:
+        compiled(x)
+    assert str(differentiated.value) == str(traced.value) == str(plain.value)
 
 
 def test_errors_of_a_compiled_call():

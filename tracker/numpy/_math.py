@@ -133,7 +133,11 @@ def _special(name: str) -> _Function:
 
 
 def log_(x: Any, base: Any = None) -> Any:
-    return np.log(x) if base is None else np.log(x) / np.log(base)
+    if base is None:
+        return np.log(x)
+    scale = np.log(base)
+    _guard_domain(scale, base)  # of base 0 it is infinite, but the quotient is not
+    return np.log(x) / scale
 
 
 def _hypot(*parts: Any) -> Any:
