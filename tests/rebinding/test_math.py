@@ -28,12 +28,19 @@ PROGRAMS = {
     "pow": lambda x: math.pow(x, 3) + math.pow(2, x),
     "fmod": lambda x: math.fmod(7.5, x) + math.fmod(x, 0.7),
     "remainder": lambda x: math.remainder(x, 0.7) + math.remainder(7.6, x),
+    "remainder that is small": lambda x: 1e9 * math.remainder(x, -0.4329),
+    "remainder of a half": lambda x: x * math.remainder(0 * x + 2.5, 1) + math.remainder(1.5, 1),
     "copysign": lambda x: math.copysign(x, -1.0),
     "ldexp": lambda x: math.ldexp(x, 3),
+    "ldexp by a large power": lambda x: math.ldexp(x * 1e-300, 1030) * 1e-10,
+    "ldexp by a small power": lambda x: math.ldexp(x * 1e300, -1080) * 1e25,
     "log of a base": lambda x: math.log(x, 3.0) + math.log(3.0, x + 1.0),
     "fsum": lambda x: math.fsum([x, 1.0, x * x]) + math.fsum(x * k for k in range(3)),
+    "fsum of terms that cancel": lambda x: math.fsum([1e20, x, 1e3, -1e20, x * x]),
+    "fsum of many": lambda x: math.fsum([x] * 10),
     "prod": lambda x: math.prod([x, 2.0, x]),
     "modf": lambda x: math.modf(x)[0] * x + math.modf(x)[1],
+    "modf of infinity": lambda x: x * math.modf(x * 0.0 + math.inf)[0] + x,
     "rounded": lambda x: x * math.floor(x) + x * math.ceil(x) + x * math.trunc(x),
     "asked": lambda x: x * x if math.isfinite(x) and not math.isnan(x) else x,
     "isclose": lambda x: x * x if math.isclose(x, x + 1e-12) and not math.isclose(x, 2.0) else x,
@@ -98,6 +105,7 @@ def test_compiled():
 OUTSIDE = {
     "sqrt": (lambda x: math.sqrt(x), -1.0, ValueError),
     "log": (lambda x: math.log(x), 0.0, ValueError),
+    "log of base 0": (lambda x: math.log(0.5, x), 0.0, ValueError),
     "acos": (lambda x: math.acos(x), 1.5, ValueError),
     "exp": (lambda x: math.exp(x), 1000.0, OverflowError),
     "sin": (lambda x: math.sin(x), math.inf, ValueError),
@@ -113,7 +121,11 @@ def test_errors_are_those_of_math(name):
         f(x)
     with pytest.raises(kind) as differentiated:
         gradient(f, x)
-    assert str(differentiated.value) == str(plain.value)
+    compiled = jit(f)
+    assert compiled(0.7) == pytest.approx(f(0.7), rel=1e-15)
+    with pytest.raises(kind) as traced:
+        compiled(x)
+    assert str(differentiated.value) == str(traced.value) == str(plain.value)
 
 
 def test_errors_of_a_compiled_call():

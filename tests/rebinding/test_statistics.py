@@ -13,11 +13,13 @@ from tracker import ConversionError, gradient, jit, value_and_grad
 from tracker.testing import ngradient
 
 X = np.array([0.3, 0.5, 1.2, 0.9])
+C = [1e20, 7.0, -1e20]
 Y = [1.0, 2.0, 4.0, 3.0]
 PROPORTIONAL = {"proportional": True}
 PROGRAMS = {
     "mean": lambda x: statistics.mean(x) * statistics.mean([*x, 2]) * statistics.mean(Y),
     "fmean": lambda x: statistics.fmean(x) + statistics.fmean(v * v for v in x),
+    "of terms that cancel": lambda x: statistics.mean([*x, *C]) * statistics.fmean([*C, *x]),
     "weighted": lambda x: statistics.fmean(x, weights=x**2) * statistics.fmean(Y, x),
     "geometric_mean": lambda x: statistics.geometric_mean(x),
     "harmonic_mean": lambda x: statistics.harmonic_mean(x) + statistics.harmonic_mean(Y, x),

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
+from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.ops.shape.create import item
 from tracker.support.pickling import at_home
 from tracker.tape.record import apply, data_of, holds_tracked, value_of
@@ -132,21 +133,50 @@ def _special(name: str) -> _Function:
 
 
 def log_(x: Any, base: Any = None) -> Any:
-    return np.log(x) if base is None else np.log(x) / np.log(base)
+    if base is None:
+        return np.log(x)
+    scale = np.log(base)
+    _guard_domain(scale, base)  # of base 0 it is infinite, but the quotient is not
+    return np.log(x) / scale
 
 
 def _hypot(*parts: Any) -> Any:
     return functools.reduce(np.hypot, parts) if len(parts) > 1 else np.abs(parts[0])
 
 
+def stacked(numbers: Any) -> Any:
+    return numbers if isinstance(numbers, Tracked) else np.stack(numbers)
+
+
+def exact_sum(numbers: Any) -> Any:
+    """The sum, with what each addition has rounded off (Knuth), so that large terms may cancel."""
+    x = stacked(numbers)
+    sums = np.cumsum(np.concatenate([np.zeros(1), x]))
+    with ignore_derivatives(), np.errstate(invalid="ignore"):
+        before, after = sums[:-1], sums[1:]
+        added = after - before
+        lost = np.sum((before - (after - added)) + (x - added))
+        lost = np.where(np.isnan(lost), 0.0, lost)  # after an infinite sum
+    return sums[-1] + lost
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    """As in C: exact, the quotient rounded to the nearest integer, or to the even one."""
+    left = np.fmod(x, y)
+    to_next = np.abs(y) - np.abs(left)
+    is_odd = np.fmod((np.abs(x) - np.abs(left)) / 2, np.abs(y)) > 0
+    is_nearer = (to_next < np.abs(left)) | ((to_next == np.abs(left)) & is_odd)
+    return np.where(is_nearer, left - np.copysign(y, left), left)
+
+
 _COMPOSED: dict[str, _Function] = {
     "dist": lambda p, q: _hypot(*(a - b for a, b in zip(p, q, strict=True))),
-    "fsum": lambda seq: np.sum(seq if isinstance(seq, Tracked) else np.stack(seq)),
+    "fsum": exact_sum,
     "hypot": _hypot,
-    "ldexp": lambda x, i: x * 2.0**i,
+    "ldexp": np.ldexp,
     "log": log_,
-    "remainder": lambda x, y: x - y * np.round(x / y),
-    "sumprod": lambda p, q: sum(a * b for a, b in zip(p, q, strict=True)),
+    "remainder": _remainder,
+    "sumprod": lambda p, q: exact_sum(stacked(p) * stacked(q)),
     **{name: _special(name) for name in ("erf", "erfc", "gamma")},
     "lgamma": _special("gammaln"),
 }
@@ -175,8 +205,8 @@ def _modf(x: Any) -> Any:
     """Return the fractional and integer parts of x, both as floats with its sign."""
     if not holds_tracked((x,)):
         return _math.modf(x)
-    whole = np.trunc(double(x))
-    return python_float(double(x) - whole), python_float(whole)
+    part, whole = map(python_float, np.modf(double(x)))
+    return part, whole
 
 
 ASKED = ("isfinite", "isinf", "isnan")

@@ -1,7 +1,8 @@
 """Python's `statistics`, also of tracked numbers: as `_math.py`.
 
-Python adds up exactly and rounds once, so its results on plain numbers differ in the last digits.
-Functions that are not here (`median`, `quantiles`) sort and compare, which tracked numbers can do.
+Python adds up exactly and rounds once. Means are nearly as exact; other results on plain numbers
+differ in the last digits. Functions that are not here (`median`, `quantiles`) sort and compare,
+which tracked numbers can do.
 """
 
 from __future__ import annotations
@@ -13,17 +14,20 @@ from typing import Any
 import numpy as np
 
 from tracker.numpy import _math
-from tracker.tape.tracked import Tracked
 
 
-def _stacked(data: Any) -> Any:
-    return data if isinstance(data, Tracked) else np.stack(data)
+def _mean(data: Any, weights: Any = None) -> Any:
+    x = _math.stacked(data)
+    if weights is None:
+        return _math.exact_sum(x) / len(x)
+    weights = _math.stacked(weights)
+    return _math.exact_sum(x * weights) / _math.exact_sum(weights)
 
 
 def _harmonic_mean(data: Any, weights: Any = None) -> Any:
-    x = _stacked(data)
+    x = _math.stacked(data)
     _require(np.all(x >= 0))
-    shares = np.ones(len(x)) if weights is None else _stacked(weights)
+    shares = np.ones(len(x)) if weights is None else _math.stacked(weights)
     return np.sum(shares) / np.sum(shares / x)
 
 
@@ -33,8 +37,8 @@ def _require(condition: Any) -> None:
 
 
 def _deviations(data: Any, mean: Any) -> Any:
-    x = _stacked(data)
-    return x - (np.mean(x) if mean is None else mean)
+    x = _math.stacked(data)
+    return x - (_mean(x) if mean is None else mean)
 
 
 def _variance(data: Any, mean: Any = None) -> Any:
@@ -46,8 +50,8 @@ def _stdev(data: Any, mean: Any = None) -> Any:
 
 
 def _covariance(x: Any, y: Any) -> Any:
-    x, y = _stacked(x), _stacked(y)
-    return np.sum((x - np.mean(x)) * (y - np.mean(y))) / (len(x) - 1)
+    x, y = _math.stacked(x), _math.stacked(y)
+    return np.sum((x - _mean(x)) * (y - _mean(y))) / (len(x) - 1)
 
 
 def _correlation(x: Any, y: Any, **options: Any) -> Any:
@@ -58,12 +62,12 @@ def _correlation(x: Any, y: Any, **options: Any) -> Any:
 
 
 def _linear_regression(x: Any, y: Any, *, proportional: bool = False) -> Any:
-    x, y = _stacked(x), _stacked(y)
+    x, y = _math.stacked(x), _math.stacked(y)
     _require(np.any(x != x[0]))
     if proportional:
         return _statistics.LinearRegression(np.sum(x * y) / np.sum(x**2), 0.0)
     slope = _covariance(x, y) / _variance(x)
-    return _statistics.LinearRegression(slope, np.mean(y) - slope * np.mean(x))
+    return _statistics.LinearRegression(slope, _mean(y) - slope * _mean(x))
 
 
 def _python_floats(y: Any) -> Any:
@@ -74,11 +78,9 @@ def _python_floats(y: Any) -> Any:
 
 
 _OURS: dict[str, Callable[..., Any]] = {
-    "mean": lambda data: np.mean(_stacked(data)),
-    "fmean": lambda data, weights=None: np.average(
-        _stacked(data), weights=None if weights is None else _stacked(weights)
-    ),
-    "geometric_mean": lambda data: np.exp(np.mean(np.log(_stacked(data)))),
+    "mean": _mean,
+    "fmean": _mean,
+    "geometric_mean": lambda data: np.exp(np.mean(np.log(_math.stacked(data)))),
     "harmonic_mean": _harmonic_mean,
     "variance": _variance,
     "pvariance": lambda data, mean=None: np.mean(_deviations(data, mean) ** 2),
