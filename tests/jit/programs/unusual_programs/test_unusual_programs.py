@@ -24,11 +24,11 @@ def _own(x):
     return copy.deepcopy(x) if isinstance(x, (list, dict)) else copy.copy(x)
 
 
-def _compare(compiled, plain, calls):
+def _compare(plain, calls, *compiled):
     for args in calls:
-        for _ in range(2):
-            want, _ = outcome(plain, [_own(x) for x in args])
-            got, _ = outcome(compiled, [_own(x) for x in args])
+        want, _ = outcome(plain, [_own(x) for x in args])
+        for f in compiled * 2:
+            got, _ = outcome(f, [_own(x) for x in args])
             assert_alike(got, want, 1e-10)
 
 
@@ -48,7 +48,7 @@ def _loss(f):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_results(name):
     f, calls = PROGRAMS[name]
-    _compare(jit(f), f, calls)
+    _compare(f, calls, jit(f))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -56,9 +56,8 @@ def test_gradients(name):
     f, calls = PROGRAMS[name]
     inner, outer, loss = jit(f), jit(_loss(f)), _loss(f)
     want = lambda *args: gradient(loss, *args)  # noqa: E731
-    _compare(lambda *args: gradient(_loss(inner), *args), want, calls)
-    _compare(lambda *args: gradient(outer, *args), want, calls)
-    _compare(jit(want), want, calls)
+    ways = _loss(inner), outer
+    _compare(want, calls, *(lambda *args, f=f: gradient(f, *args) for f in ways), jit(want))
 
 
 def test_all_are_run():
