@@ -35,7 +35,6 @@ from tracker.autodiff.sparse_cotangents import (
     split_overwritten,
 )
 from tracker.errors import GraphUsedError, RuleError, TrackerError, message
-from tracker.ir.lowering import Branch, Host, Loop, While
 from tracker.ir.op import Joint, Op, has_effect
 from tracker.ir.types import Type
 from tracker.ops.declare.bundle import BundleParts
@@ -55,7 +54,7 @@ from tracker.ops.linalg.triangles import embed_diagonal
 from tracker.ops.shape.shape import broadcast_to, reshape, transpose
 from tracker.support.weakrefs import WeakIdentityDict
 from tracker.tape.observers import current_observer, is_tracing
-from tracker.tape.record import apply, aval_of, shape_of, value_of, wrap
+from tracker.tape.record import apply, aval_of, may_call_user_code, shape_of, value_of, wrap
 from tracker.tape.tracing.tracer import Tracer, current_tracer, dismiss_error, operand_when_recorded
 from tracker.tape.tracing.value_guards import speculate_bool
 from tracker.tape.tracked import Tracked
@@ -316,7 +315,7 @@ class _ReversePass:
         with tracer.at_origins():
             while self.ready:
                 with tracer.unmonitored():
-                    while self.ready and not _may_call_user_code(self.ready[-1].op):
+                    while self.ready and not may_call_user_code(self.ready[-1].op):
                         self._visit_at_origin(tracer)
                 if self.ready:
                     self._visit_at_origin(tracer)
@@ -477,11 +476,6 @@ class _ReversePass:
         except Exception as error:
             raise _with_rule_note(error, op, len(out)) from None
         return out
-
-
-def _may_call_user_code(op: Any) -> bool:
-    """Whether an op's rules may run code of the user's: a rule in Python, a body."""
-    return isinstance(op, Op) and isinstance(op.lower, (Branch, Host, Loop, While))
 
 
 def rule_operands(value: Value, record_rules: bool) -> tuple[Any, list[Any]]:

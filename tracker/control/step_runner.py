@@ -3,8 +3,8 @@
 Traces have real values, so a recorded loop also runs once. When NumPy has run as many equations as
 take the time of compiling the body (`_compile_cost`), it is compiled, and each further step costs
 one native call. A loop that is known to take more is compiled as a whole (`run_natively`). Bodies
-that are equal share the compiled code, because a nested loop is traced anew for each derivative and
-trace of the outer loop.
+and loops that are equal share the compiled code: a nested loop is traced anew for each derivative
+and trace of the outer loop, and calls that wait for the code of the whole program are interpreted.
 
 Invariant: native code runs a step only if the body's guards hold; otherwise NumPy runs the step
 and raises `ReplayDiverged`.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from tracker.ir.fingerprint import fingerprint
 from tracker.ir.graph import Eqn, Function, Var, name_variables
@@ -27,17 +28,18 @@ from tracker.support.structs import replace
 from tracker.tape.observers import Stepper, thread_state
 from tracker.tape.plain_replay import plain_replay
 
-_COMPILE_COST = 5_000  # equations that NumPy runs, at 3 us each, while a small body is compiled,
+_COMPILE_COST = 15_000  # equations that NumPy runs, at 2 us each, while a small body is compiled,
 _COMPILE_COST_OF_EQUATION = 100  # and while one more equation of a body is
 _BYTES_PER_EQUATION = 1 << 13  # that NumPy copies in about this time: carries that steps write into
 _PROFILE_AFTER = 500  # equations before the body is looked up
 
-_profiles: RecentlyUsed[str, _BodyProfile] = RecentlyUsed(128)
+_profiles: RecentlyUsed[str, _Profile] = RecentlyUsed(128)
+_looked_up: WeakKeyDictionary[Function, _Profile] = WeakKeyDictionary()
 _equations_replayed = 0  # in total, including nested loops
 
 
-class _BodyProfile:
-    """How many equations of a body were run, and its native code."""
+class _Profile:
+    """How many equations of a body or loop were run, and its native code."""
 
     def __init__(self) -> None:
         self.equations_run = 0
@@ -47,9 +49,9 @@ class _BodyProfile:
 def make_stepper(function: Function) -> Stepper:
     """A function of plain values with the results of `function`."""
     if thread_state.make_stepper is not None:
-        return thread_state.make_stepper(function)
+        return thread_state.make_stepper(function, _fastest(function))
     replay = plain_replay(function)
-    profile, is_shared = _BodyProfile(), False
+    profile, is_shared = _Profile(), False
 
     def step(values: Sequence[Any]) -> Sequence[Any]:
         global _equations_replayed
@@ -65,6 +67,7 @@ def make_stepper(function: Function) -> Stepper:
         if not is_shared and profile.equations_run > _PROFILE_AFTER:
             own, profile, is_shared = profile, _profile_of(function), True
             profile.equations_run += own.equations_run
+            _looked_up[function] = profile
         elif (
             is_shared
             and profile.native is None
@@ -77,6 +80,13 @@ def make_stepper(function: Function) -> Stepper:
     return step
 
 
+def _fastest(function: Function) -> Stepper:
+    """What runs a step where nothing is to be compiled: native code, if there is some already."""
+    replay = plain_replay(function)
+    native = _looked_up[function].native if function in _looked_up else None
+    return replay if native is None else lambda values: native(values) or replay(values)
+
+
 def run_natively(
     op: Op, body: Function, steps: int, operands: Sequence[Any], params: dict[str, Any]
 ) -> tuple[Any, ...] | None:
@@ -84,7 +94,7 @@ def run_natively(
     where a guard fails."""
     written = sum(atom.type.nbytes for atom in body.outputs) // _BYTES_PER_EQUATION
     count = steps * (_equation_count(body) + written)
-    if count < _compile_cost(body) or thread_state.make_stepper or why_unavailable():
+    if count < _compile_cost(body) or why_unavailable():
         return None
     inputs = [Var(type_of(x)) for x in operands]
     out = Var(op.infer(*(var.type for var in inputs), **params))
@@ -94,7 +104,12 @@ def run_natively(
     results = tuple([eqn.out for eqn in picks])
     function = Function("run", tuple(inputs), (), steps_and_picks, results, {body.name: body})
     name_variables(function)
-    found = _compile_body(function, runs_once=True)(operands)
+    profile = _profile_of(function)
+    if profile.native is None:
+        if thread_state.make_stepper is not None:
+            return None
+        profile.native = _compile_body(function, runs_once=True)
+    found = profile.native(operands)
     return None if found is None else tuple(found)
 
 
@@ -112,11 +127,12 @@ def _compile_cost(body: Function) -> int:
     return _COMPILE_COST + _COMPILE_COST_OF_EQUATION * body.text_length
 
 
-def _profile_of(function: Function) -> _BodyProfile:
+def _profile_of(function: Function) -> _Profile:
+    """What is known of functions equal to this one."""
     key = fingerprint(function)
     profile = None if key is None else _profiles.get(key)
     if profile is None:
-        profile = _BodyProfile()
+        profile = _Profile()
         if key is not None:  # else, what Python runs may be another object
             _profiles.put(key, profile)
     return profile

@@ -70,7 +70,7 @@ class ThreadState(threading.local):
         self.observer: RecordingObserver | None = None
         self.derivative_leaves: list[Sequence[Value]] = []
         self.derivative_arguments: list[Sequence[tuple[Any, Value, Any]]] = []
-        self.make_stepper: Callable[[Function], Stepper] | None = None
+        self.make_stepper: Callable[[Function, Stepper], Stepper] | None = None
         self.put_back: list[Callable[[], None]] = []
 
 

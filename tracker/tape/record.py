@@ -27,6 +27,7 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from operator import mul
 from typing import Any
 
@@ -34,6 +35,7 @@ import numpy as np
 
 from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.graph import Atom, Const, Function, Guard, Var
+from tracker.ir.lowering import Branch, Host, Loop, While
 from tracker.ir.op import Op
 from tracker.support.array_copies import snapshot
 from tracker.support.array_likes import array_of_labelled
@@ -207,6 +209,20 @@ def recorded_operand(operand: Any, op: Op, others: Sequence[Any] = ()) -> Any:
 def _apply_observed(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Record `op(*operands)` while something observes; a trace may make the result lazy."""
     tracer = current_tracer()
+    if tracer is None or tracer.unmonitored is nullcontext or may_call_user_code(op):
+        return _apply_in_trace(op, operands, params, tracer)
+    with tracer.unmonitored():
+        return _apply_in_trace(op, operands, params, tracer)
+
+
+def may_call_user_code(op: Any) -> bool:
+    """Whether an op or its rules may run code of the user's: a rule in Python, a body."""
+    return isinstance(op, Op) and isinstance(op.lower, (Branch, Host, Loop, While))
+
+
+def _apply_in_trace(
+    op: Op, operands: tuple[Any, ...], params: dict[str, Any], tracer: Tracer | None
+) -> Any:
     scheduler = None if tracer is None else tracer.active_scheduler()
     value, used = None, params
     try:

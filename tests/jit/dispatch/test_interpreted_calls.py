@@ -290,12 +290,14 @@ def test_a_call_with_far_more_iterations_than_the_traced_one_goes_on_in_machine_
 
 
 def test_the_steps_of_interpreted_loops_are_not_compiled_by_themselves(monkeypatch):
-    """As those of traced loops are after a number of steps: all of the call is being compiled."""
-    compiled, compile_body = [], step_runner._compile_body
+    """As those of traced loops are after a number of steps, whose code they use: all of the call
+    is being compiled."""
+    compiled, used, compile_body = [], [], step_runner._compile_body
 
     def noted(body, runs_once=False):
         compiled.append(body)
-        return compile_body(body, runs_once)
+        run = compile_body(body, runs_once)
+        return lambda values: used.append(body) or run(values)
 
     monkeypatch.setattr(step_runner, "_PROFILE_AFTER", 10)
     monkeypatch.setattr(step_runner, "_compile_cost", lambda body: 50)
@@ -304,9 +306,9 @@ def test_the_steps_of_interpreted_loops_are_not_compiled_by_themselves(monkeypat
     fast = tracker.value_and_grad(tracker.jit(lambda x: np.sum(_newton(x)) + _loop(x)))
     fast(X)
     assert compiled
-    del compiled[:]
+    del compiled[:], used[:]
     fast(X * 1.1)
-    assert not compiled and _slow_calls(fast) == 2
+    assert used and not compiled and _slow_calls(fast) == 2
 
 
 def test_an_integrated_differential_equation_is_interpreted():

@@ -19,7 +19,7 @@ from tracker.control.python_loops.loop_code import LoopCode, loop_code
 from tracker.control.python_loops.places import are_same
 from tracker.control.python_loops.rolling import LoopRoller
 from tracker.ir.op import NUMPY
-from tracker.jit.tracing import UnreadZip
+from tracker.jit.tracing import UnreadZip, calls_unmonitored
 from tracker.ops.shape.create import item
 from tracker.support.cpython import frame_locals
 from tracker.support.structs import record
@@ -42,7 +42,8 @@ _MIN_TRIP_COUNT = 6  # of a loop that is followed
 def start(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
     """The iterator of a loop over what is given; None if the loop is not followed."""
     called = None if kind == "rows" else kind
-    code = loop_code(frame.f_code, frame.f_lasti, called)
+    with calls_unmonitored():
+        code = loop_code(frame.f_code, frame.f_lasti, called)
     state = thread_state
     if code is None or state.observer is not None or state.stop_gradient is not None:
         return None

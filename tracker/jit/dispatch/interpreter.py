@@ -26,7 +26,6 @@ from tracker.jit.tracing.trace import GuardFailed, Trace
 from tracker.ops.shape.memory_order import in_memory_order
 from tracker.random.draw_ops import RollbackLog, has_lasting_effect
 from tracker.tape.observers import CALL_FAILURES, Stepper, thread_state
-from tracker.tape.plain_replay import plain_replay
 from tracker.tape.record import ReplayDiverged, replay
 
 _MAX_CALLS = 8
@@ -83,16 +82,16 @@ def interpret(trace: Trace) -> Callable[[Sequence[Any]], Sequence[Any]]:
 
 
 class _LimitedSteps:
-    """Runs the steps of loops with NumPy alone: machine code for the whole call is on its way."""
+    """Runs the steps of loops, and compiles none: machine code for the whole call is on its way."""
 
     def __init__(self, ns: int) -> None:
         self.ns_left = ns
         self.steppers: dict[Function, Stepper] = {}
 
-    def make_stepper(self, body: Function) -> Stepper:
+    def make_stepper(self, body: Function, run: Stepper) -> Stepper:
         if body not in self.steppers:
             ns = _function_ns(body, _is_branch, _NS_PER_LOOPED_EQUATION)
-            self.steppers[body] = functools.partial(self._step, plain_replay(body), ns)
+            self.steppers[body] = functools.partial(self._step, run, ns)
         return self.steppers[body]
 
     def _step(self, run: Stepper, ns: int, values: Sequence[Any]) -> Sequence[Any]:

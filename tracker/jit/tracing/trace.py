@@ -353,7 +353,8 @@ class _TracingRun:
             tests_identity_with_bool=captured.names.tests_identity_with_bool,
             tests_identity=captured.names.tests_identity,
         )
-        self.tracer.unmonitored = calls_unmonitored
+        if captured.may_be_impure:
+            self.tracer.unmonitored = calls_unmonitored
         copies = zip(given.structures, handed, strict=True)
         self.tracer.instances = {id(x): x for pair in copies for x in tree.user_objects(*pair)}
         self.pure = vouched
