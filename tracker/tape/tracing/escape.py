@@ -158,6 +158,13 @@ class Origin(Enum):
     LEAF = "a leaf that a derivative follows, or may follow"
 
 
+def has_no_derivative(value: Value) -> bool:
+    """Whether a traced value was computed from captured arrays, and from arguments that no
+    derivative follows."""
+    tracer = current_tracer()
+    return tracer is not None and _origin_of(value, tracer) is not Origin.LEAF
+
+
 def _origin_of(root: Value, tracer: Tracer) -> Origin:
     found = Origin.CAPTURES
     for value in history_of(root, tracer.captures):
