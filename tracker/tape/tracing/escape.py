@@ -53,7 +53,7 @@ def escape_as_plain(tracked: Any, reason: Callable[[], str]) -> Any:
     if origin is Origin.ARGUMENT and not is_deriving():
         tracer.abort(reason())
     elif origin is Origin.CAPTURES:
-        guard_array(tracked, value, tracer)
+        guard_array(value, tracer)
     else:
         return NO_ESCAPE
     return value.data
@@ -138,7 +138,7 @@ def escape_as_text(tracked: Any) -> bool:
     if tracer.is_body_trace:
         raise UnsupportedInBody("the body makes text of a value")
     if np.asarray(value.data).dtype.kind in "biu" or origin is Origin.CAPTURES:
-        guard_array(tracked, value, tracer)
+        guard_array(value, tracer)
     else:
         tracer.abort(
             message(
