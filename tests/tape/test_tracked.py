@@ -486,3 +486,17 @@ def test_a_tracked_number_is_no_key():
     for make in (lambda p: {p: 1}, lambda p: {p}, lambda p: p in {1.0, 2.0}, hash):
         with pytest.raises(TypeError, match="unhashable"):
             make(param(2.0))
+
+
+def test_a_number_that_no_derivative_follows_is_a_key():
+    table, stations = {1.0: 5.0, 3.0: 2.0}, np.array([1.0, 3.0])
+
+    def f(v, times):
+        return sum(table[x] * table[t] * v * v for x, t in zip(stations, times, strict=True))
+
+    compiled, times = jit(f, strict=True), np.array([3.0, 1.0])
+    for first in (1.0, 3.0):
+        stations[0] = first
+        for g in (f, compiled):
+            wanted = 4.0 * (2.0 * table[first] + 10.0)
+            assert tracker.gradient(g, 2.0, times, argnums=0) == wanted

@@ -32,6 +32,7 @@ from tracker.tape.tracing.escape import (
     call_on_plain,
     escape_as_plain,
     export_array,
+    has_no_derivative,
     is_arange_length,
     is_inspected,
 )
@@ -64,9 +65,13 @@ def _hash(tracked: Any) -> int:
     value = value_of(tracked)
     if isinstance(value.aval, np.ndarray):
         raise TypeError("unhashable type: a tracked array; use id(x) or tracker.Params")
-    is_followed = is_deriving() if current_tracer() is not None else depends_on_live_leaf(value)
-    has_history = tracked.dtype.kind in "fc" and is_followed
-    if has_history and not (is_constant(value) or is_arange_length(value) or is_inspected(tracked)):
+    has_history = tracked.dtype.kind in "fc" and (is_deriving() or current_tracer() is None)
+    if has_history and not (
+        is_constant(value)
+        or has_no_derivative(value)
+        or is_arange_length(value)
+        or is_inspected(tracked)
+    ):
         raise ConversionError(*_AS_KEY_TEXTS, user_line())
     guard_value(tracked, "hash")
     return hash(value.data)

@@ -157,6 +157,14 @@ def test_machine_code_takes_over_after_the_same_number_of_calls():
     assert "call(s) interpreted" not in fast.explain(X)
 
 
+def test_one_call_is_interpreted_if_compiling_takes_longer(monkeypatch):
+    monkeypatch.setattr(interpreter, "_MAX_NS", 0)
+    f = tracker.jit(_loop)
+    for slow in (1, 2, 2):
+        f(X)
+        assert _slow_calls(f) == slow
+
+
 def test_explain_says_how_many_calls_are_interpreted():
     fast = tracker.jit(PROGRAMS["array"])
     fast(X), fast(X)

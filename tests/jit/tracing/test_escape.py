@@ -74,6 +74,12 @@ class Programs:
         np.asarray(s.counts)[0] += 5
         return x * s.counts
 
+    # what NumPy and machine code add up in other orders is not compared
+    @program(2.0, times=3, slow=1, state={"numbers": np.sin(np.arange(203.0))})
+    def moments_of_captured(x, s):
+        mean, deviation = float(np.mean(s.numbers)), float(np.std(s.numbers))
+        return np.sum(((s.numbers - mean) / deviation - x) ** 2)
+
     @escapes
     def written_later(x, i):
         y = x * 2

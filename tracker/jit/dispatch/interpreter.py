@@ -30,7 +30,7 @@ from tracker.tape.record import ReplayDiverged, replay
 
 _MAX_CALLS = 8
 _MAX_SHARE = 2  # interpreted calls take at most half of the time for compiling,
-_MAX_NS = 100_000_000  # and together no longer than this
+_MAX_NS = 100_000_000  # and together no longer than this, unless it is one call
 _COMPILE_NS, _COMPILE_NS_PER_EQUATION = 10_000_000, 100_000
 _TRACE_NS, _TRACE_NS_PER_EQUATION = 2_000_000, 30_000
 _NS_PER_EQUATION, _NS_PER_LOOPED_EQUATION, _NS_PER_ELEMENT = 2_000, 500, 2
@@ -41,7 +41,8 @@ def interpreted_calls(trace: Trace) -> int:
     """How many calls are interpreted before one waits for machine code."""
     if _has_lasting_effects(trace.function):
         return 0
-    return min(_MAX_CALLS, _budget_ns(trace) // (_call_ns(trace, _NS_PER_LOOPED_EQUATION) + 1))
+    call_ns = _call_ns(trace, _NS_PER_LOOPED_EQUATION) + 1
+    return min(_MAX_CALLS, _budget_ns(trace) // call_ns, max(1, _MAX_NS // call_ns))
 
 
 def is_faster_untraced(trace: Trace) -> bool:
@@ -108,9 +109,9 @@ def _has_lasting_effects(function: Function) -> bool:
 
 
 def _budget_ns(trace: Trace) -> int:
-    """How long interpreted calls may take together."""
+    """How long interpreted calls may take, beside compiling."""
     to_compile = _COMPILE_NS + _COMPILE_NS_PER_EQUATION * trace.function.text_length
-    return min(_MAX_NS, to_compile // _MAX_SHARE)
+    return to_compile // _MAX_SHARE
 
 
 def _call_ns(trace: Trace, ns_in_loops: int) -> int:

@@ -58,7 +58,7 @@ def escape_as_plain(tracked: Any, reason: Callable[[], str]) -> Any:
     if origin is Origin.ARGUMENT and not is_deriving():
         tracer.abort(reason())
     elif origin is Origin.CAPTURES:
-        guard_array(tracked, value, tracer)
+        guard_array(value, tracer)
     else:
         return NO_ESCAPE
     return value.data
@@ -143,7 +143,7 @@ def escape_as_text(tracked: Any) -> bool:
     if tracer.is_body_trace:
         raise UnsupportedInBody("the body makes text of a value")
     if np.asarray(value.data).dtype.kind in "biu" or origin is Origin.CAPTURES:
-        guard_array(tracked, value, tracer)
+        guard_array(value, tracer)
     else:
         tracer.abort(
             message(
@@ -161,6 +161,15 @@ class Origin(Enum):
     CAPTURES = "captured arrays only"
     ARGUMENT = "an argument of the traced function"
     LEAF = "a leaf that a derivative follows, or may follow"
+
+
+def has_no_derivative(value: Value) -> bool:
+    """Whether no derivative follows a value. A traced one was then computed from captured arrays,
+    and from arguments that none follows."""
+    tracer = current_tracer()
+    if tracer is None:
+        return not depends_on_live_leaf(value)
+    return _origin_of(value, tracer) is not Origin.LEAF
 
 
 def _origin_of(root: Value, tracer: Tracer) -> Origin:

@@ -8,15 +8,17 @@ Invariant: what Python has seen of a traced value is guarded, or the trace is ab
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from tracker.ir.lowering import View
 from tracker.ir.op import NUMPY
-from tracker.tape.record import has_lazy_data, value_of
+from tracker.tape.record import has_lazy_data, value_of, wrap
 from tracker.tape.tracing.placeholders import resolve_placeholder
 from tracker.tape.tracing.tracer import Tracer, current_tracer
-from tracker.tape.value import Value
+from tracker.tape.value import Value, history_of
 
 
 def guard_value(tracked: Any, kind: str) -> None:
@@ -29,12 +31,38 @@ def guard_value(tracked: Any, kind: str) -> None:
             bool(np.signbit(tracked))  # 0.0 and -0.0 are equal, but behave differently
 
 
-def guard_array(tracked: Any, value: Value, tracer: Tracer) -> None:
-    """Guard that an array is what it is now."""
+def guard_array(value: Value, tracer: Tracer) -> None:
+    """Guard that a value is what it is now: an array of integers, or computed from captures."""
     if value in tracer.guards.by_value or tracer.abort_reason:
         return
     tracer.guards.by_value.add(value)
-    known = np.array(value.data)
+    is_exact = np.asarray(value.aval).dtype.kind in "biu"
+    for part in [value] if is_exact else _copies_of_captures(value, tracer):
+        _guard_equality(part, tracer)
+
+
+def _copies_of_captures(root: Value, tracer: Tracer) -> Iterator[Value]:
+    """The numbers of captured arrays that a value was computed from. The value itself is not
+    compared: machine code may round a sum otherwise than NumPy, which has computed it here."""
+    seen, stack = set(), [root]
+    while stack:
+        value = stack.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        operands = [o for o in value.operands if type(o) is Value]
+        if not operands or all(map(_is_view, history_of(value, tracer.captures))):
+            yield value
+        else:
+            stack += operands
+
+
+def _is_view(value: Value) -> bool:
+    return isinstance(getattr(value.op, "lower", None), View)
+
+
+def _guard_equality(value: Value, tracer: Tracer) -> None:
+    tracked, known = wrap(value), np.array(value.data)
     same = tracked == known[()]
     if known.dtype.kind in "fc":
         if np.isnan(known).any():
