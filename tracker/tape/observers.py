@@ -134,7 +134,8 @@ class RunningDerivative:
         state = thread_state
         state.derivative_leaves, state.derivative_arguments, state.stop_gradient = self.before
         while state.put_back and not state.derivative_leaves:
-            state.put_back.pop()()
+            state.put_back[-1]()
+            state.put_back.pop()
 
 
 def is_deriving() -> bool:
