@@ -9,6 +9,7 @@ import functools
 import inspect
 import signal
 import sys
+import threading
 import weakref
 
 import numpy as np
@@ -388,6 +389,29 @@ def test_they_are_plain_where_they_have_been_moved_to():
 
     assert tracker.gradient(f, 2.0)[0] == pytest.approx(15 * 2.0**4)
     assert model.state is plain[1] and model.cell is history[0] is plain[0]
+
+
+def test_what_another_thread_follows_stays_tracked():
+    model, found = Model(), []
+    written, done = threading.Event(), threading.Event()
+
+    def of_thread(t):
+        model.state[0, 0] = t * t
+        written.set()
+        assert done.wait(60)
+        return model.state[0, 0] * 1.0
+
+    def f(t):
+        model.state[1, 1] = t
+        thread.start()
+        assert written.wait(60)
+        return model.state[1, 1] * t
+
+    thread = threading.Thread(target=lambda: found.append(tracker.gradient(of_thread, 3.0)))
+    assert tracker.gradient(f, 2.0) == (4.0,)
+    done.set()
+    thread.join()
+    assert found == [(6.0,)]
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="POSIX")

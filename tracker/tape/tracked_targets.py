@@ -91,10 +91,14 @@ class _Replacement:
     before  what that has before
     values  the tracked values that are written
     taken   the places where the tracked one is meanwhile
+    reserved  see `_reserve`
     """
 
-    def __init__(self, call: Call, frame: FrameType, holders: Sequence[_Holder]) -> None:
+    def __init__(
+        self, call: Call, frame: FrameType, holders: Sequence[_Holder], reserved: Any
+    ) -> None:
         self.call, self.line, self.holders = call, line_of(frame), holders
+        self.reserved = reserved
         # The garbage collector does not know dicts of nothing but arrays.
         self.places = [
             place
@@ -134,8 +138,11 @@ class _Replacement:
         raise refused_store(self.call, self.values[0], self.line)
 
     def put_back(self) -> None:
-        """Put the plain array back where the tracked one has been in its place, or is by now. Once
-        more does no harm."""
+        """Put the plain array back where the tracked one has been in its place, or is by now; not
+        what a derivative in another thread has written into meanwhile. Once more does no harm."""
+        if depends_on_live_leaf(value_of(self.array), params=False):
+            return
+        self.reserved = None
         self.call.target[...] = value_of(self.array).data
         for find in (lambda _: self.taken, places_of):
             for place in [*find(self.array)]:
@@ -145,6 +152,7 @@ class _Replacement:
                 return
 
     def _forget(self) -> None:
+        self.reserved = None
         if self.put_back in thread_state.put_back:
             thread_state.put_back.remove(self.put_back)
 
@@ -215,10 +223,21 @@ _Holder = tuple[FrameType, str]
 
 def _replacement(call: Call, frame: FrameType) -> _Replacement | None:
     """A replacement of the array that a frame's call writes into, if there can be one."""
-    if not _is_suitable(call.target):
+    reserved = _reserve(call.target)
+    if reserved is None or not _is_suitable(call.target):
         return None
     holders = list(_holders(frame, call.target))
-    return _Replacement(call, frame, holders) if holders or _may_take_places() else None
+    if not holders and not _may_take_places():
+        return None
+    return _Replacement(call, frame, holders, reserved)
+
+
+def _reserve(target: Any) -> Any:
+    """A weak reference to an array, which keeps other threads from it; None if it has another."""
+    if type(target) is not np.ndarray:
+        return None
+    reserved = weakref.ref(target, lambda _: None)  # with a function, it is one of its own
+    return reserved if weakref.getweakrefcount(target) == 1 else None
 
 
 def _may_take_places() -> bool:
@@ -236,7 +255,6 @@ def _is_suitable(target: Any) -> bool:
         and target.dtype.kind in "fc"
         and target.dtype.isnative
         and target.real.itemsize in _BITS
-        and not weakref.getweakrefcount(target)
         and not _marks_in(target)[0].any()
     )
 
