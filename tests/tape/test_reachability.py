@@ -14,8 +14,9 @@ from counting import lines_run
 import tracker as tr
 from tracker import gradient
 from tracker.tape.live_leaves import depends_on_live_leaf, live_leaf
+from tracker.tape.observers import close_leaf
 from tracker.tape.record import value_of, wrap
-from tracker.tape.tracing.tracer import Tracer, close_leaf
+from tracker.tape.tracing.tracer import Tracer
 from tracker.tape.value import leaf
 
 SHORT, LONG = 50, 200

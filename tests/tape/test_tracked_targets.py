@@ -2,10 +2,15 @@
 for good, those of objects and containers while a derivative runs. If something else refers to
 them, the write is refused."""
 
+import contextlib
+import ctypes
 import dataclasses
 import functools
 import inspect
+import signal
 import sys
+import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -18,6 +23,7 @@ NODES = np.random.default_rng(0).random((4, 3))
 NODES.flags.writeable = False
 MATRIX = scipy.sparse.csr_array(NODES)
 HIGH = NODES > 0.5
+SCALAR = np.array(1.0)
 
 
 def diagonal(t):
@@ -177,11 +183,18 @@ def generator(t):
     return sum(rows())
 
 
+def no_dimensions(t):
+    b = SCALAR.copy()
+    b[()] = t
+    b[...] = b * t
+    return 3 * b
+
+
 WORK = [
     *(diagonal, subscripts, globals()["one_line"], time_steps, sums_before_the_store),
     *(lists_of_tracked_and_plain_numbers, written_by_a_called_function, written_by_a_closure),
     *(two_names, single_precision, complex_numbers, fortran_order, nans, failed_store, whole),
-    *(recursion, generator, functions, made_by_libraries),
+    *(recursion, generator, functions, made_by_libraries, no_dimensions),
 ]
 
 
@@ -241,7 +254,21 @@ def function(t):
     return v.sum()
 
 
-REFUSED = [view, view_in_a_sum, function, default, suspended_generator]
+def weak_reference(t):
+    u = NODES.copy()
+    v = weakref.ref(u)
+    u[0] = t
+    return v().sum()
+
+
+def pointer(t):
+    u = NODES.copy()
+    v = u.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
+    u[0] = t
+    return v[0]
+
+
+REFUSED = [*(view, view_in_a_sum, function, default, suspended_generator, weak_reference, pointer)]
 
 
 @pytest.mark.parametrize("f", REFUSED, ids=lambda f: f.__qualname__)
@@ -260,6 +287,9 @@ class Slots:
 class Model:
     """Arrays that are made before, in all kinds of places."""
 
+    of_class = np.zeros(3)
+    also_of_class = np.zeros(3)
+
     def __init__(self):
         self.state = np.zeros((3, 3))
         self.rows = [np.zeros(3), np.ones(3)]
@@ -276,7 +306,7 @@ class Model:
     def arrays(self):
         return [
             *(self.state, *self.rows, self.named["x"], *self.named["rows"]),
-            *(self.slots.x, self.cell, GLOBAL),
+            *(self.slots.x, self.cell, GLOBAL, Model.of_class, self.also_of_class),
         ]
 
     def __call__(self, t):
@@ -293,6 +323,12 @@ class Model:
         GLOBAL[0] = t
         np.add.at(GLOBAL, [0, 1, 1], t)
         self.write(t)
+        Model.of_class[1] = t
+        self.also_of_class[1] = t
+        again = self.also_of_class
+        again[0] = t * t
+        assert "also_of_class" not in vars(self)
+        exec("state[2] = t * t; del state", {"state": state, "t": t})
         return sum((x**3).sum() for x in self.arrays())
 
 
@@ -301,7 +337,7 @@ GLOBAL = np.zeros(2)
 
 def run_on_new_model(run):
     """What `run` makes of a model, and the model's arrays afterwards."""
-    GLOBAL[:] = 0.0
+    GLOBAL[:] = Model.of_class[:] = Model.also_of_class[:] = 0.0
     model = Model()
     places = model.arrays()
     result = run(model)
@@ -338,6 +374,70 @@ def test_they_stay_tracked_until_the_outermost_derivative_is_done():
 
     assert tracker.gradient(outer, 3.0) == (48.0,)  # of 2 a^2 b + a^2 b^2
     assert type(model.state) is np.ndarray and model.state[0, 0] == 6.0
+
+
+def test_they_are_plain_where_they_have_been_moved_to():
+    model, history = Model(), []
+    plain = [model.state, model.cell]
+
+    def f(t):
+        model.state[0] = t
+        model.cell[0] = t * t
+        model.state, model.cell = model.cell, model.state
+        history.append(model.cell)
+        return (model.state**2).sum() * model.cell.sum()
+
+    assert tracker.gradient(f, 2.0)[0] == pytest.approx(15 * 2.0**4)
+    assert model.state is plain[1] and model.cell is history[0] is plain[0]
+
+
+def test_what_another_thread_follows_stays_tracked():
+    model, found = Model(), []
+    written, done = threading.Event(), threading.Event()
+
+    def of_thread(t):
+        model.state[0, 0] = t * t
+        written.set()
+        assert done.wait(60)
+        return model.state[0, 0] * 1.0
+
+    def f(t):
+        model.state[1, 1] = t
+        thread.start()
+        assert written.wait(60)
+        return model.state[1, 1] * t
+
+    thread = threading.Thread(target=lambda: found.append(tracker.gradient(of_thread, 3.0)))
+    assert tracker.gradient(f, 2.0) == (4.0,)
+    done.set()
+    thread.join()
+    assert found == [(6.0,)]
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="POSIX")
+def test_an_interrupt_leaves_no_tracked_arrays_and_no_marks():
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    def f(t):
+        model.state[0] = t
+        model.rows[0][1] += t * t
+        return (model.state**2).sum()
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for delay in np.linspace(1e-5, 1e-3, 500):
+            model = Model()
+            # NumPy replaces errors of `float`, and leaves its `errstate`
+            with np.errstate(), contextlib.suppress(KeyboardInterrupt, ValueError):
+                signal.setitimer(signal.ITIMER_REAL, delay)
+                tracker.gradient(f, 0.7)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            for array in (model.state, model.rows[0]):
+                assert type(array) is np.ndarray and not np.isnan(array).any()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_they_are_plain_after_an_error():

@@ -33,7 +33,7 @@ from tracker.tape.live_leaves import counted_as_live, depends_on_live_leaf, is_h
 from tracker.tape.observers import RunningDerivative, current_observer, is_tracing
 from tracker.tape.record import apply, aval_of, value_of, wrap
 from tracker.tape.tracing.placeholders import resolve_placeholder
-from tracker.tape.tracing.tracer import active_tracers, close_leaf, current_tracer, require_no_alias
+from tracker.tape.tracing.tracer import active_tracers, current_tracer, require_no_alias
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, Value, is_lazy_copy, leaf, new_epoch
 
@@ -121,11 +121,6 @@ class LiftedArguments:
                         f"(shapes {array.shape} and {their.shape})",
                         "Pass a copy of one of them",
                     )
-
-    def close(self) -> None:
-        """Make the leaves constants: the function has run."""
-        for value in self.own_leaves:
-            close_leaf(value)
 
     def gradient_entries(self, found: Sequence[Any]) -> list[Any]:
         """The user's entry for each leaf, from the cotangents of `own_leaves`."""
@@ -363,7 +358,6 @@ def run_lifted(
         raise
     finally:
         running.restore()
-        lifted.close()
     lifted.check_aliased_writes()
     if pullbacks == LiftedArguments.pullback_count:
         lifted.freed_op = CLOSED

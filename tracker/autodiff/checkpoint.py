@@ -39,7 +39,7 @@ from tracker.support.array_copies import snapshot
 from tracker.tape.live_leaves import counted_as_live
 from tracker.tape.observers import RunningDerivative, is_tracing
 from tracker.tape.record import apply, value_of, wrap
-from tracker.tape.tracing.tracer import StopGradient, close_leaf
+from tracker.tape.tracing.tracer import StopGradient
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value, leaf, new_epoch
 
@@ -123,8 +123,6 @@ class _CheckpointCall:
                 made = call_exchanged(self.f, given, self.kwargs)
         finally:
             running.restore()
-            for value in own:
-                close_leaf(value)
         outs = tree.leaves(made)
         found = (
             [outs[k] for k in self.active_outputs] if len(outs) > max(self.active_outputs) else []

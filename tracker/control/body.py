@@ -26,11 +26,11 @@ from tracker.ops.shape.create import identity, item
 from tracker.rebinding import call_exchanged
 from tracker.support.deferred_signals import enter_all
 from tracker.support.structs import record
+from tracker.tape.observers import close_leaf
 from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
 from tracker.tape.tracing.tracer import (
     Tracer,
     UnsupportedInBody,
-    close_leaf,
     current_tracer,
     stop_gradient_suspended,
 )

@@ -45,8 +45,9 @@ from tracker.ops.linalg.matmul import matmul
 from tracker.ops.shape.create import identity
 from tracker.support.recently_used import RecentlyUsed
 from tracker.support.structs import record, replace
+from tracker.tape.observers import close_leaf
 from tracker.tape.record import aval_of, data_of, replay, value_of, wrap
-from tracker.tape.tracing.tracer import close_leaf, current_tracer
+from tracker.tape.tracing.tracer import current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value, new_epoch
 

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
+C_DATA = ctypes.c_void_p.__mro__[-2]  # the class of all that `ctypes` gives
 _WRITES_THROUGH = sys.version_info >= (3, 13)
 
 
@@ -38,8 +40,9 @@ def set_frame_locals(frame: FrameType, values: Mapping[str, Any]) -> None:
 
 
 def _release_copy(frame: FrameType) -> None:
-    """Empty the copy, which would keep objects alive until the frame ends."""
-    if not _WRITES_THROUGH:
+    """Empty the copy, which would keep objects alive until the frame ends. Modules and class bodies
+    have none."""
+    if not _WRITES_THROUGH and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
         frame.f_locals.clear()
 
 

@@ -7,6 +7,8 @@ import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from tracker.support.cpython import C_DATA
+
 
 class Place(NamedTuple):
     """An item of a dict or a list, the contents of a cell, or an attribute.
@@ -35,7 +37,20 @@ class Place(NamedTuple):
         elif type(holder) is types.CellType:
             holder.cell_contents = x
         else:
-            object.__setattr__(holder, key, x)
+            kind = type if isinstance(holder, type) else object
+            kind.__setattr__(holder, key, x)
+
+
+def attribute_place(x: Any, name: str) -> Place | None:
+    """Where an attribute of an object is: in the object, or in a class of which it has it."""
+    own = _dict_of(x)
+    if name in own:
+        return Place(own, name)
+    for cls in (x if isinstance(x, type) else type(x)).__mro__:
+        if name in vars(cls):
+            is_slot = type(vars(cls)[name]) is types.MemberDescriptorType
+            return Place(x if is_slot else cls, name)
+    return None
 
 
 def places_of(x: Any) -> Iterator[Place]:
@@ -43,23 +58,49 @@ def places_of(x: Any) -> Iterator[Place]:
     that the garbage collector knows: a dict of nothing but arrays is none of them."""
     for holder in gc.get_referrers(x):
         if type(holder) is dict or type(holder) is list:
+            owner = _class_of(holder) or holder
             for key, held in [*(holder.items() if type(holder) is dict else enumerate(holder))]:
                 if held is x:
-                    yield Place(holder, key)
+                    yield Place(owner, key)
         elif type(holder) is types.CellType:
             yield Place(holder, None)
         elif not isinstance(holder, (type, types.FrameType, types.FunctionType, tuple)):
-            for name in _attributes(holder, x):
-                yield Place(holder, name)
+            yield from attributes_holding(holder, x)
 
 
-def _attributes(holder: Any, x: Any) -> Iterator[str]:
-    """The names under which an object has another one, in its dict or in slots."""
-    own = getattr(holder, "__dict__", None)
-    if type(own) is dict:
-        yield from [name for name, held in own.items() if held is x]
-    for cls in type(holder).__mro__:
-        for name, kind in vars(cls).items():
-            is_slot = type(kind) is types.MemberDescriptorType
-            if is_slot and getattr(holder, name, None) is x:
-                yield name
+def _class_of(holder: Any) -> type | None:
+    """The class whose attributes a dict has. It caches what is assigned to it."""
+    if type(holder) is not dict or "__doc__" not in holder:  # which each class has
+        return None
+    return next((each for each in gc.get_referrers(holder) if isinstance(each, type)), None)
+
+
+# Their objects know of an array more than the attribute says: a pointer in C has its address, a
+# view of ours its history.
+_PACKAGES = (__name__.partition(".")[0], "numpy")
+
+
+def attributes_holding(holder: Any, x: Any) -> Iterator[Place]:
+    """The attributes of an object that are another one, in its dict or in slots."""
+    cls = type(holder)
+    if issubclass(cls, C_DATA) or cls.__module__.partition(".")[0] in _PACKAGES:
+        return
+    own = _dict_of(holder)
+    yield from [Place(own, name) for name, held in own.items() if held is x]
+    for name in _slots(cls):
+        if getattr(holder, name, None) is x:
+            yield Place(holder, name)
+
+
+def _dict_of(x: Any) -> dict[str, Any]:
+    """The attributes in the dict of an object; none of a class."""
+    try:
+        own = object.__getattribute__(x, "__dict__")  # runs no `__getattr__` of the user's
+    except AttributeError:
+        return {}
+    return own if type(own) is dict else {}
+
+
+def _slots(cls: type) -> list[str]:
+    kinds = (item for each in cls.__mro__ for item in vars(each).items())
+    return [name for name, kind in kinds if type(kind) is types.MemberDescriptorType]

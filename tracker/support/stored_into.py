@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from tracker.support.holders import Place
+from tracker.support.holders import Place, attribute_place
 
 UNKNOWN: Any = object()
 STORES = ("STORE_SUBSCR", "STORE_SLICE")  # the latter from Python 3.12 on
@@ -44,7 +44,9 @@ def stored_into(frame: FrameType) -> Target:
             stack.append(Target("", operand))
         elif kind == "attribute":
             text, x, _ = stack.pop()
-            stack.append(Target(f"{text}.{operand}", member(x, operand), Place(x, operand)))
+            stack.append(
+                Target(f"{text}.{operand}", member(x, operand), attribute_place(x, operand))
+            )
         else:
             (_, key, _), (text, x, _) = stack.pop(), stack.pop()
             place = Place(x, key) if type(x) in (dict, list) else None

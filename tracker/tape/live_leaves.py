@@ -16,8 +16,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tracker.tape.observers import is_deriving, is_tracing
-from tracker.tape.tracing.tracer import close_leaf
+from tracker.tape.observers import close_leaf, is_deriving, is_tracing
 from tracker.tape.value import ParamState, Value, leaf
 
 _UNKNOWN: Any = object()

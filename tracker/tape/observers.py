@@ -17,7 +17,7 @@ from typing import Any
 
 from tracker.errors import EVALUATION_ERRORS
 from tracker.ir.graph import Function
-from tracker.tape.value import Value
+from tracker.tape.value import CLOSED, Value
 
 observers: list[object] = []
 
@@ -130,11 +130,23 @@ class RunningDerivative:
         self.restore()
 
     def restore(self) -> None:
-        """Set what was there before; once more does no harm."""
+        """Set what was there before, and make the leaves constants; once more does no harm."""
         state = thread_state
         state.derivative_leaves, state.derivative_arguments, state.stop_gradient = self.before
+        for leaf in self.leaves:
+            close_leaf(leaf)
         while state.put_back and not state.derivative_leaves:
-            state.put_back.pop()()
+            state.put_back[-1]()
+            state.put_back.pop()
+
+
+def close_leaf(value: Value) -> None:
+    """Make a leaf a constant for everything but the backward pass that owns it."""
+    if value.op is None:
+        value.op = CLOSED
+    if thread_state.tracers:
+        recording = thread_state.tracers[-1].recording
+        recording.closed_at[id(value)] = len(recording.equations)
 
 
 def is_deriving() -> bool:

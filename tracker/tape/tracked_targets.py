@@ -21,7 +21,6 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -31,7 +30,7 @@ from tracker import tree
 from tracker.ir.op import NUMPY
 from tracker.support.call_names import Call, running_call
 from tracker.support.cpython import after_instruction, frame_locals, set_frame_locals
-from tracker.support.holders import Place, places_of
+from tracker.support.holders import Place, attributes_holding, places_of
 from tracker.tape.conversion_errors import refused_store
 from tracker.tape.live_leaves import depends_on_live_leaf
 from tracker.tape.observers import is_deriving, thread_state
@@ -91,19 +90,31 @@ class _Replacement:
     call    that writes into the plain one
     before  what that has before
     values  the tracked values that are written
+    taken   the places where the tracked one is meanwhile
+    reserved  see `_reserve`
     """
 
-    def __init__(self, call: Call, frame: FrameType, holders: Sequence[_Holder]) -> None:
+    def __init__(
+        self, call: Call, frame: FrameType, holders: Sequence[_Holder], reserved: Any
+    ) -> None:
         self.call, self.line, self.holders = call, line_of(frame), holders
+        self.reserved = reserved
         # The garbage collector does not know dicts of nothing but arrays.
-        self.places = [*_attributes_holding(frame, call.target)]
+        self.places = [
+            place
+            for x in frame_locals(frame).values()
+            for place in attributes_holding(x, call.target)
+        ]
         if call.place is not None:
             self.places.append(call.place)
         self.before = call.target.copy(order="K")
         self.array = wrap(Value(self.before.copy(order="K"), CLOSED, (), NO_PARAMS))
         self.values: list[Tracked] = []
+        self.taken: list[Place] = []
 
     def begin(self, frame: FrameType, finish: Callable[[str], None]) -> None:
+        if is_deriving():  # the end puts back what an interrupt may leave
+            thread_state.put_back.append(self.put_back)
         for holder, name in self.holders:
             set_frame_locals(holder, {name: self.array})
         after_instruction(frame, finish)
@@ -112,19 +123,38 @@ class _Replacement:
         """When the call is done, take the plain array's place in containers and objects, too, until
         the outermost derivative has run its function. Raise if something else refers to it."""
         if event == "exception" or self._is_unshared():
+            self._forget()
             return
-        taken: list[Place] = []
         for find in (lambda _: self.places, places_of) if _may_take_places() else ():
             for place in [*find(self.call.target)]:
+                self.taken.append(place)
                 place.write(self.array)
-                taken.append(place)
             if self._is_unshared():
-                plain = self.call.target
-                thread_state.put_back.append(partial(_put_back, plain, self.array, taken))
+                self.holders, self.values = (), []
                 return
-        for place in taken:
+        for place in self.taken:
             place.write(self.call.target)
+        self._forget()
         raise refused_store(self.call, self.values[0], self.line)
+
+    def put_back(self) -> None:
+        """Put the plain array back where the tracked one has been in its place, or is by now; not
+        what a derivative in another thread has written into meanwhile. Once more does no harm."""
+        if depends_on_live_leaf(value_of(self.array), params=False):
+            return
+        self.reserved = None
+        self.call.target[...] = value_of(self.array).data
+        for find in (lambda _: self.taken, places_of):
+            for place in [*find(self.array)]:
+                if place.read() is self.array:
+                    place.write(self.call.target)
+            if _references(weakref.ref(self.array)) == 1:
+                return
+
+    def _forget(self) -> None:
+        self.reserved = None
+        if self.put_back in thread_state.put_back:
+            thread_state.put_back.remove(self.put_back)
 
     def _is_unshared(self) -> bool:
         """Whether nothing else refers to the plain array but the tape of what is stored, where only
@@ -136,14 +166,6 @@ class _Replacement:
             _references(view) == count for view, count in operands if view() is not target()
         ]
         return all(of_views) and _references(target) == 1 + sum(of_target) + len(of_views)
-
-
-def _put_back(plain: Any, tracked: Tracked, places: Sequence[Place]) -> None:
-    """Put a plain array back where a tracked one has been in its place."""
-    plain[...] = value_of(tracked).data
-    for place in places:
-        if place.read() is tracked:
-            place.write(plain)
 
 
 class _MarkedStore:
@@ -179,11 +201,12 @@ class _MarkedStore:
 
     def _stored(self, target: Any) -> Any:
         """What the array has after the store."""
-        numbers = _numbers(target)
-        is_stored = numbers > 0
+        is_mark, numbers = _marks_in(target)
+        target[is_mark] = 0
+        stored = wrap(Value(target.copy(order="K"), CLOSED, (), NO_PARAMS))
         flat = [NUMPY[np.ravel](each).astype(target.dtype) for each in self.replacement.values]
-        values = NUMPY[np.concatenate](flat)[np.where(is_stored, numbers - 1, 0)]
-        return NUMPY[np.where](is_stored, values, np.where(is_stored, 0.0, target))
+        stored[is_mark] = NUMPY[np.concatenate](flat)[numbers - 1]
+        return stored
 
 
 class _StoreOfThread(threading.local):
@@ -200,10 +223,21 @@ _Holder = tuple[FrameType, str]
 
 def _replacement(call: Call, frame: FrameType) -> _Replacement | None:
     """A replacement of the array that a frame's call writes into, if there can be one."""
-    if not _is_suitable(call.target):
+    reserved = _reserve(call.target)
+    if reserved is None or not _is_suitable(call.target):
         return None
     holders = list(_holders(frame, call.target))
-    return _Replacement(call, frame, holders) if holders or _may_take_places() else None
+    if not holders and not _may_take_places():
+        return None
+    return _Replacement(call, frame, holders, reserved)
+
+
+def _reserve(target: Any) -> Any:
+    """A weak reference to an array, which keeps other threads from it; None if it has another."""
+    if type(target) is not np.ndarray:
+        return None
+    reserved = weakref.ref(target, lambda _: None)  # with a function, it is one of its own
+    return reserved if weakref.getweakrefcount(target) == 1 else None
 
 
 def _may_take_places() -> bool:
@@ -221,7 +255,7 @@ def _is_suitable(target: Any) -> bool:
         and target.dtype.kind in "fc"
         and target.dtype.isnative
         and target.real.itemsize in _BITS
-        and not _numbers(target).any()
+        and not _marks_in(target)[0].any()
     )
 
 
@@ -237,15 +271,7 @@ def _holders(frame: FrameType | None, target: Any) -> Iterator[_Holder]:
         frame = frame.f_back
 
 
-def _attributes_holding(frame: FrameType, target: Any) -> Iterator[Place]:
-    """Attributes of the objects that a frame's variables refer to."""
-    for x in frame_locals(frame).values():
-        own = getattr(x, "__dict__", None)
-        if type(own) is dict:
-            yield from [Place(own, name) for name, held in own.items() if held is target]
-
-
-_Reference = weakref.ref[np.ndarray[Any, Any]]
+_Reference = weakref.ref[Any]
 
 
 def _operands_in(array: _Reference, values: Sequence[Tracked]) -> list[tuple[_Reference, int]]:
@@ -272,9 +298,11 @@ def _mark_bits(array: Any) -> tuple[Any, int]:
     return _BITS[array.real.itemsize]
 
 
-def _numbers(array: Any) -> Any:
-    """The numbers of the marks in an array; 0 of other elements."""
-    real = np.ascontiguousarray(array.real)
+def _marks_in(array: Any) -> tuple[Any, Any]:
+    """Where an array has marks, and their numbers."""
+    is_mark = np.array(np.isnan(array.real))
     mark, payload = _mark_bits(array)
-    bits = real.view(mark.dtype)
-    return np.where(bits & mark == mark, bits & mark.dtype.type(payload), 0).astype(np.intp)
+    bits = array.real[is_mark].view(mark.dtype)
+    numbers = np.where(bits & mark == mark, bits & mark.dtype.type(payload), 0)
+    is_mark[is_mark] = numbers > 0
+    return is_mark, numbers[numbers > 0].astype(np.intp)

@@ -29,10 +29,11 @@ from tracker.jit.tracing.placeholder_swap import ArgumentContainers, PlainValues
 from tracker.random.draw_ops import is_numpy_generator, is_python_random, recording_generator
 from tracker.support.array_copies import copy_with_layout, overlaps_itself
 from tracker.support.structs import record
+from tracker.tape.observers import close_leaf
 from tracker.tape.record import value_of, wrap
 from tracker.tape.tracing.escape import export_owner
 from tracker.tape.tracing.lazy import LazyScheduler
-from tracker.tape.tracing.tracer import Tracer, close_leaf
+from tracker.tape.tracing.tracer import Tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value, has_lazy_values, leaf
 

@@ -16,7 +16,6 @@ from tracker.autodiff.reverse import reverse_sweep
 from tracker.control.body import lift_operand
 from tracker.tape.observers import RunningDerivative
 from tracker.tape.record import value_of, wrap
-from tracker.tape.tracing.tracer import close_leaf
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value, new_epoch
 from tracker.transforms.vmap import vmap
@@ -38,8 +37,6 @@ class Linearised:
                 self.out = call(wrap(self.leaves[1]) if in_time else t, wrap(self.leaves[0]))
         finally:
             running.restore()
-            for value in self.leaves:
-                close_leaf(value)
 
     def pull(self, seed: Any, to: Sequence[Value]) -> list[Any]:
         """The cotangents of the leaves among `to`, and of captured values; None for zero."""

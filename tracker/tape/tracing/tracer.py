@@ -2,7 +2,7 @@
 
 `notify_observers` is called for every recorded value. `Tracer.observe` appends an equation, with
 the user's line; `Tracer.add_guard` notes that Python has branched on a value. The functions
-`record_error`, `check_write`, `close_leaf`, ... tell the current tracer what else matters to it.
+`record_error`, `check_write`, ... tell the current tracer what else matters to it.
 
 `start_loop` is called when a Python loop is about to iterate: `control/python_loops` hands in what
 follows its iterations.
@@ -447,15 +447,6 @@ def is_constant_in_traces(value: Value) -> bool:
 def current_stop_gradient() -> StopGradient | None:
     """The innermost stop-gradient scope of this thread."""
     return thread_state.stop_gradient if observers else None
-
-
-def close_leaf(value: Value) -> None:
-    """Make a leaf a constant for everything but the backward pass that owns it."""
-    if value.op is None:
-        value.op = CLOSED
-    tracer = current_tracer()
-    if tracer is not None:
-        tracer.recording.closed_at[id(value)] = len(tracer.recording.equations)
 
 
 def operand_when_recorded(operand: Any, value: Value) -> Any:
