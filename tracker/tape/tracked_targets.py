@@ -87,10 +87,10 @@ def tracked_target(name: str, target: Any, values: Any) -> Any:
 class _Replacement:
     """A tracked array in place of a plain one in local variables.
 
-    call    that writes into the plain one
-    before  what that has before
-    values  the tracked values that are written
-    taken   the places where the tracked one is meanwhile
+    call      that writes into the plain one
+    before    what that has before
+    values    the tracked values that are written
+    taken     the places where the tracked one is meanwhile
     reserved  see `_reserve`
     """
 
