@@ -38,7 +38,7 @@ from tracker.tape.record import value_of, wrap
 from tracker.tape.tracing.tracer import current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value, history_of
-from tracker.user_frames import is_internal, line_of, user_call
+from tracker.user_frames import is_internal, is_own, line_of
 
 _STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
 _BITS: dict[int, tuple[Any, int]] = {  # of a mark, by the size of a float; and of its payload
@@ -72,11 +72,12 @@ def tracked_target(name: str, target: Any, values: Any) -> Any:
     """The tracked array that a function of NumPy's shall write tracked values into, in place of a
     plain one; None if that cannot become tracked. `name` is the function's, where it is not
     found."""
-    frame, libraries = user_call()
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_own(frame.f_code):
+        frame = frame.f_back
     if frame is None:
         return None
-    called = running_call(frame, libraries).name or name
-    found = _replacement(Call(called, target=target), frame)
+    found = _replacement(Call(running_call(frame).name or name, target=target), frame)
     if found is None:
         return None
     found.values += [x for x in tree.leaves(values) if type(x) is Tracked]
@@ -222,8 +223,9 @@ _Holder = tuple[FrameType, str]
 
 
 def _replacement(call: Call, frame: FrameType) -> _Replacement | None:
-    """A replacement of the array that a frame's call writes into, if there can be one."""
-    reserved = _reserve(call.target)
+    """A replacement of the array that a frame's call writes into, if there can be one. NumPy's own
+    code goes on with what it has."""
+    reserved = None if is_internal(frame.f_code) else _reserve(call.target)
     if reserved is None or not _is_suitable(call.target):
         return None
     holders = list(_holders(frame, call.target))
