@@ -162,8 +162,8 @@ def test_long_lists_of_numbers():
 
 def test_large_lists_of_lists():
     """Compared as one constant: checks of each number would be as long as the list."""
-    steps = [(k % 3, float(k), ("name", k)) for k in range(150)]
-    layers = {"a": [[k, k + 1] for k in range(200)], "b": {"c": (True, None)}}
+    steps = [(k % 3, float(k), ("name", k)) for k in range(400)]
+    layers = {"a": [[k, k + 1] for k in range(300)], "b": {"c": (True, None)}}
 
     def f(x):
         for kind, number, (_, last) in steps[:5]:

@@ -20,7 +20,7 @@ import pytest
 from pairwise_parameters import crossed
 from side_by_side import program
 
-from tracker import gradient, jit
+from tracker import CompileError, gradient, jit
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*runs in plain Python:RuntimeWarning")
 X = np.array([0.5, -1.0, 2.0])
@@ -243,6 +243,15 @@ def puts_attributes(x, s):
 
 def test_new_attributes_have_plain_data():
     puts_attributes.check()
+
+
+def test_strict_functions_refuse_iterators():
+    numbers = itertools.count()
+    fast = jit(lambda x: x * next(numbers), strict=True)
+    with pytest.raises(CompileError, match=r"of class itertools\.count"):
+        fast(X)
+    with pytest.raises(CompileError, match="of class list_iterator"):
+        jit(lambda x, it: x * next(it), strict=True)(X, iter([1.0]))
 
 
 # Classes that look attributes up themselves -------------------------------------------------------
