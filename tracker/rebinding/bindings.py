@@ -12,10 +12,9 @@ Invariants
 
 from __future__ import annotations
 
-import types
 from typing import Any
 
-from tracker.support.instances import cell_contents
+from tracker.support.holders import Place
 
 Exchanged = list[tuple[Any, Any, Any]]  # name or index, original, drop-in
 
@@ -99,35 +98,22 @@ class AttributeBinding(Binding):
     """An attribute that is replaced as a whole: the contents of a closure cell, the defaults of a
     function, an attribute of a class."""
 
-    __slots__ = ("drop_in", "name", "original")
+    __slots__ = ("drop_in", "original", "place")
 
     def __init__(self, holder: Any, name: str, original: Any, drop_in: Any) -> None:
         super().__init__(holder, (id(holder), name))
-        self.name, self.original, self.drop_in = name, original, drop_in
-
-    def _read(self) -> Any:
-        if isinstance(self.holder, type):
-            return vars(self.holder).get(self.name)
-        if isinstance(self.holder, types.CellType):  # maybe empty
-            return cell_contents(self.holder)
-        return getattr(self.holder, self.name)
-
-    def _write(self, x: Any) -> None:
-        if isinstance(self.holder, type):
-            type.__setattr__(self.holder, self.name, x)
-        else:
-            setattr(self.holder, self.name, x)
+        self.place, self.original, self.drop_in = Place(holder, name), original, drop_in
 
     def is_current(self) -> bool:
-        x = self._read()
+        x = self.place.read()
         return x is self.original or x is self.drop_in
 
     def install(self) -> bool:
-        x = self._read()
+        x = self.place.read()
         if x is self.original:
-            self._write(self.drop_in)
+            self.place.write(self.drop_in)
         return x is self.original or x is self.drop_in
 
     def restore(self) -> None:
-        if self._read() is self.drop_in:
-            self._write(self.original)
+        if self.place.read() is self.drop_in:
+            self.place.write(self.original)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tracker.support.cpython import C_DATA
+from tracker.support.instances import cell_contents, instance_dict, slots
 
 
 class Place(NamedTuple):
@@ -27,8 +28,8 @@ class Place(NamedTuple):
         if type(holder) is list:
             return holder[key] if key < len(holder) else None
         if type(holder) is types.CellType:
-            return holder.cell_contents
-        return getattr(holder, key, None)
+            return cell_contents(holder)
+        return vars(holder).get(key) if isinstance(holder, type) else getattr(holder, key, None)
 
     def write(self, x: Any) -> None:
         holder, key = self
@@ -43,8 +44,8 @@ class Place(NamedTuple):
 
 def attribute_place(x: Any, name: str) -> Place | None:
     """Where an attribute of an object is: in the object, or in a class of which it has it."""
-    own = _dict_of(x)
-    if name in own:
+    own = instance_dict(x)
+    if name in own and type(own) is dict:
         return Place(own, name)
     for cls in (x if isinstance(x, type) else type(x)).__mro__:
         if name in vars(cls):
@@ -85,22 +86,7 @@ def attributes_holding(holder: Any, x: Any) -> Iterator[Place]:
     cls = type(holder)
     if issubclass(cls, C_DATA) or cls.__module__.partition(".")[0] in _PACKAGES:
         return
-    own = _dict_of(holder)
-    yield from [Place(own, name) for name, held in own.items() if held is x]
-    for name in _slots(cls):
-        if getattr(holder, name, None) is x:
-            yield Place(holder, name)
-
-
-def _dict_of(x: Any) -> dict[str, Any]:
-    """The attributes in the dict of an object; none of a class."""
-    try:
-        own = object.__getattribute__(x, "__dict__")  # runs no `__getattr__` of the user's
-    except AttributeError:
-        return {}
-    return own if type(own) is dict else {}
-
-
-def _slots(cls: type) -> list[str]:
-    kinds = (item for each in cls.__mro__ for item in vars(each).items())
-    return [name for name, kind in kinds if type(kind) is types.MemberDescriptorType]
+    own = instance_dict(holder)
+    owner = own if type(own) is dict else holder  # a class shows its dict, but not to write into
+    yield from [Place(owner, name) for name, held in own.items() if held is x]
+    yield from [Place(holder, name) for name in slots(cls) if getattr(holder, name, None) is x]

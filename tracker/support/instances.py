@@ -67,7 +67,7 @@ def _new_empty(cls: type) -> Any:
     return types.SimpleNamespace.__new__(cls) if is_namespace else object.__new__(cls)
 
 
-def _slots(cls: type) -> dict[str, Any]:
+def slots(cls: type) -> dict[str, Any]:
     """The descriptors of a class's slots, by name."""
     return {
         name: raw
@@ -83,7 +83,7 @@ def attributes(x: Any) -> dict[str, Any]:
     found = {
         name: value for name, value in instance_dict(x).items() if not _is_cached(type(x), name)
     }
-    for name, slot in _slots(type(x)).items():
+    for name, slot in slots(type(x)).items():
         try:
             found[name] = slot.__get__(x)
         except AttributeError:  # the slot is unset
@@ -107,10 +107,10 @@ def _is_cached(cls: type, name: str) -> bool:
 def new_with_attributes(cls: type, names: Sequence[str], values: Sequence[Any]) -> Any:
     """An object of a class with these attributes and no others."""
     made = _new_empty(cls)
-    slots = _slots(cls)
+    by_name = slots(cls)
     for name, value in zip(names, values, strict=True):
-        if name in slots:
-            slots[name].__set__(made, value)
+        if name in by_name:
+            by_name[name].__set__(made, value)
         else:
             instance_dict(made)[name] = value
     return made
