@@ -1,6 +1,5 @@
 """Frames and slots of CPython: local names of a running frame, what follows its instruction, and
-errors of `__float__` that reach
-the user from `array[i] = x`.
+errors of `__float__` that reach the user from `array[i] = x`.
 
 From Python 3.13 on, `frame.f_locals` writes through (PEP 667). Before, it is a copy that the C API
 puts back.
@@ -82,10 +81,10 @@ _SQ_ITEM = 3  # in a table of sequence methods
 _SQ_ITEM_SLOT = 44  # for `PyType_GetSlot`
 
 
-def hide_items(cls: type, caller: FrameType | None) -> None:
+def hide_items(cls: type, caller: FrameType) -> None:
     """Empty the slot of a class until the caller's instruction is done."""
     slot = _item_slot(cls)
-    if caller is None or slot is None or not slot.value:
+    if slot is None or not slot.value:
         return
     method = slot.value
 

@@ -99,7 +99,8 @@ def _target_expression(code: CodeType, offset: int) -> Sequence[_Step]:
         depth -= effect
         if depth <= slot:
             break
-    return [] if None in found else [each for each in reversed(found) if each is not None]
+    known = tuple(each for each in reversed(found) if each is not None)
+    return known if len(known) == len(found) else ()
 
 
 def _operations(step: dis.Instruction) -> Iterator[tuple[_Step | None, int]]:

@@ -150,11 +150,12 @@ def _float(tracked: Any) -> float:
         return float(value.data)
     if is_inspected(tracked):
         return float(value.data)
-    marks = marks_for_store(tracked, sys._getframe(1))
+    frame = sys._getframe(1)
+    marks = marks_for_store(tracked, frame)
     try:
         return float(_escape_or_raise(tracked, "float(t)") if marks is None else marks)
     except ConversionError:
-        hide_items(Tracked, sys._getframe().f_back)
+        hide_items(Tracked, frame)
         raise
 
 

@@ -28,6 +28,12 @@ def is_history_needed(result: Value) -> bool:
     return is_tracing() or depends_on_live_leaf(result, params=is_deriving())
 
 
+def is_followed(value: Value) -> bool:
+    """Whether a trace, a derivative or a param follows a value in this thread. If not, it is plain
+    data: a loss in a list, say, when the derivative is done."""
+    return is_tracing() or depends_on_live_leaf(value)
+
+
 def depends_on_live_leaf(root: Value, *, params: bool = True) -> bool:
     """Whether a value depends on a live leaf; of a param only if `params`."""
     leaf = live_leaf(root)

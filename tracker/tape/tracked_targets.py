@@ -1,4 +1,4 @@
-"""Plain arrays become tracked when tracked values are written into them, if nobody notices.
+"""Plain arrays become tracked when tracked values are written into them.
 
 A tracked array takes the place of the plain one in the local variables of the user's running
 functions and, if that is not all, where objects and containers hold it (there until the outermost
@@ -31,8 +31,9 @@ from tracker.ir.op import NUMPY
 from tracker.support.call_names import Call, running_call
 from tracker.support.cpython import after_instruction, frame_locals, set_frame_locals
 from tracker.support.holders import Place, attributes_holding, places_of
+from tracker.support.stored_into import STORES
 from tracker.tape.conversion_errors import refused_store
-from tracker.tape.live_leaves import depends_on_live_leaf
+from tracker.tape.live_leaves import depends_on_live_leaf, is_followed
 from tracker.tape.observers import is_deriving, thread_state
 from tracker.tape.record import value_of, wrap
 from tracker.tape.tracing.tracer import current_tracer
@@ -40,7 +41,7 @@ from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value, history_of
 from tracker.user_frames import is_internal, is_own, line_of
 
-_STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
+_STORES = {dis.opmap[name] for name in STORES if name in dis.opmap}
 _BITS: dict[int, tuple[Any, int]] = {  # of a mark, by the size of a float; and of its payload
     4: (np.uint32(0xFFC00000), 0x003FFFFF),
     8: (np.uint64(0xFFF8000000000000), 0x0007FFFFFFFFFFFF),
@@ -52,7 +53,7 @@ def marks_for_store(tracked: Tracked, frame: FrameType) -> Any:
     it into an array that can become tracked; else None."""
     if frame.f_code.co_code[frame.f_lasti] not in _STORES:
         return None
-    if current_tracer() is None and not depends_on_live_leaf(value_of(tracked)):
+    if not is_followed(value_of(tracked)):
         return None
     store = _running.store
     if store is not None and store.frame is frame:
@@ -197,7 +198,7 @@ class _MarkedStore:
         target = self.replacement.call.target
         self.replacement.array._value = value_of(self._stored(target))
         target[...] = self.replacement.before
-        del target
+        del target  # whose references are counted
         self.replacement.check(event)
 
     def _stored(self, target: Any) -> Any:
@@ -225,7 +226,9 @@ _Holder = tuple[FrameType, str]
 def _replacement(call: Call, frame: FrameType) -> _Replacement | None:
     """A replacement of the array that a frame's call writes into, if there can be one. NumPy's own
     code goes on with what it has."""
-    reserved = None if is_internal(frame.f_code) else _reserve(call.target)
+    if type(call.target) is not np.ndarray or is_internal(frame.f_code):
+        return None
+    reserved = _reserve(call.target)
     if reserved is None or not _is_suitable(call.target):
         return None
     holders = list(_holders(frame, call.target))
@@ -236,8 +239,6 @@ def _replacement(call: Call, frame: FrameType) -> _Replacement | None:
 
 def _reserve(target: Any) -> Any:
     """A weak reference to an array, which keeps other threads from it; None if it has another."""
-    if type(target) is not np.ndarray:
-        return None
     reserved = weakref.ref(target, lambda _: None)  # with a function, it is one of its own
     return reserved if weakref.getweakrefcount(target) == 1 else None
 
@@ -250,8 +251,7 @@ def _may_take_places() -> bool:
 
 def _is_suitable(target: Any) -> bool:
     return (
-        type(target) is np.ndarray
-        and target.base is None
+        target.base is None
         and target.flags.owndata
         and target.flags.writeable
         and target.dtype.kind in "fc"

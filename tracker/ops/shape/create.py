@@ -22,11 +22,11 @@ from tracker.ops.declare.declare import declare, implements, nondiff_op
 from tracker.ops.declare.rule_helpers import project
 from tracker.ops.shape.appended_rows import is_row
 from tracker.ops.shape.shape import in_memory_order, memory_axes
-from tracker.tape.live_leaves import depends_on_live_leaf
+from tracker.tape.live_leaves import is_followed
 from tracker.tape.observers import observers
 from tracker.tape.record import apply, aval_of, holds_tracked, sequence_items, value_of, wrap
 from tracker.tape.tracing.alias_queries import share_memory
-from tracker.tape.tracing.tracer import current_tracer, note_extents_read
+from tracker.tape.tracing.tracer import note_extents_read
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 from tracker.user_frames import caller_of_numpy
@@ -319,16 +319,11 @@ for _ask in (np.may_share_memory, np.shares_memory):
     NUMPY[_ask] = functools.partial(share_memory, _ask)
 
 
-def _is_followed_no_more(x: Any) -> bool:
-    """Whether no derivative, no param and no trace follows a tracked value any more."""
-    return current_tracer() is None and not depends_on_live_leaf(value_of(x))
-
-
 def _item(a: Any, *index: Any) -> Any:
     """`t.item()`: a Python number that stays tracked."""
     if len(index) == 1 and type(index[0]) is tuple:
         index = index[0]
-    if _is_followed_no_more(a):
+    if not is_followed(value_of(a)):
         return np.asarray(value_of(a).data).item(*index)
     if not index:
         if np.size(a) != 1:
@@ -352,7 +347,7 @@ METHODS["item"] = _item
 
 
 def _tolist(a: Any) -> Any:
-    if _is_followed_no_more(a):
+    if not is_followed(value_of(a)):
         return value_of(a).data.tolist()
     return _item(a) if np.ndim(a) == 0 else [_tolist(row) for row in a]
 

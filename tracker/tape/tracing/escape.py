@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import message
-from tracker.tape.live_leaves import depends_on_live_leaf
+from tracker.tape.live_leaves import is_followed
 from tracker.tape.observers import is_deriving
 from tracker.tape.record import value_of
 from tracker.tape.tracing.placeholders import resolve_placeholder
@@ -50,7 +50,7 @@ def escape_as_plain(tracked: Any, reason: Callable[[], str]) -> Any:
     if resolve_placeholder(tracked) is not tracked:
         return resolve_placeholder(tracked)
     value = value_of(tracked)
-    if tracer is None and not depends_on_live_leaf(value):
+    if not is_followed(value):
         return value.data
     if tracer is None or tracer.is_body_trace:
         return NO_ESCAPE
@@ -168,7 +168,7 @@ def has_no_derivative(value: Value) -> bool:
     and from arguments that none follows."""
     tracer = current_tracer()
     if tracer is None:
-        return not depends_on_live_leaf(value)
+        return not is_followed(value)
     return _origin_of(value, tracer) is not Origin.LEAF
 
 
