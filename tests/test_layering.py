@@ -119,7 +119,7 @@ def test_llvmlite_and_ctypes_have_their_place():
             "tracker.jit.abi.native_callable",
             "tracker.jit.guards.class_guard",
             "tracker.jit.llvm.gdb",
-            "tracker.support.cpython",
+            "tracker.support.frames.cpython",
         },
     }
     found = {(target.split(".")[0], name_of(p)) for p in modules() for target, *_ in imports(p)}

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tracker.support.holders import Place
+from tracker.support.frames.holders import Place
 
 Exchanged = list[tuple[Any, Any, Any]]  # name or index, original, drop-in
 

@@ -5,12 +5,9 @@
     array_copies.py     private copies of arrays
     array_likes.py      foreign objects that hold numbers
     instances.py        attributes of objects of the user's own classes
-    call_names.py       the name of the call that a frame is executing, for messages
-    stored_into.py      the array that a frame stores into
-    holders.py          where objects and containers hold an object
     shown_text.py       texts and functions as prompts and notebooks show them
     pickling.py         how pickle and copy find drop-ins, and what transforms make
-    cpython.py          local names of frames; lets errors of `__float__` through NumPy
+    frames/             running frames, and what objects hold
     deferred_signals.py signals wait while code runs that must not be interrupted
     errstate.py         NumPy's error settings, and its warnings at the user's line
     library_hooks.py    what other libraries' classes need for tracked operands

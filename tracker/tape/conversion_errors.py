@@ -1,8 +1,8 @@
 """Errors of conversions and stores that would lose a gradient.
 
 Each message names the call that was made, the value, and the one thing to type instead. A call is
-found by its frame (`support/call_names.py`); what stands for a function of NumPy or SciPy is looked
-up by its name.
+found by its frame (`support/frames/call_names.py`); what stands for a function of NumPy or SciPy is
+looked up by its name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import ConversionError, message
-from tracker.support.call_names import STORING, Call, running_call
+from tracker.support.frames.call_names import STORING, Call, running_call
 from tracker.tape.record import aval_of, holds_tracked
 from tracker.user_frames import line_of, user_call
 

@@ -22,7 +22,7 @@ import numpy as np
 from tracker import tree
 from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.op import NUMPY
-from tracker.support.cpython import hide_items
+from tracker.support.frames.cpython import hide_items
 from tracker.tape.conversion_errors import conversion_text
 from tracker.tape.live_leaves import depends_on_live_leaf
 from tracker.tape.observers import is_deriving, observers

@@ -28,10 +28,10 @@ import numpy as np
 
 from tracker import tree
 from tracker.ir.op import NUMPY
-from tracker.support.call_names import Call, running_call
-from tracker.support.cpython import after_instruction, frame_locals, set_frame_locals
-from tracker.support.holders import Place, attributes_holding, places_of
-from tracker.support.stored_into import STORES
+from tracker.support.frames.call_names import Call, running_call
+from tracker.support.frames.cpython import after_instruction, frame_locals, set_frame_locals
+from tracker.support.frames.holders import Place, attributes_holding, places_of
+from tracker.support.frames.stored_into import STORES
 from tracker.tape.conversion_errors import refused_store
 from tracker.tape.live_leaves import depends_on_live_leaf, is_followed
 from tracker.tape.observers import is_deriving, thread_state

@@ -21,7 +21,7 @@ from tracker.control.python_loops.rolling import LoopRoller
 from tracker.ir.op import NUMPY
 from tracker.jit.tracing import UnreadZip, calls_unmonitored
 from tracker.ops.shape.create import item
-from tracker.support.cpython import frame_locals
+from tracker.support.frames.cpython import frame_locals
 from tracker.support.structs import record
 from tracker.tape.observers import thread_state
 from tracker.tape.record import apply, value_of, wrap

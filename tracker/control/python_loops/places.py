@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from tracker import tree
 from tracker.control.python_loops.affine_subscripts import NotRollable
-from tracker.support.cpython import frame_locals, set_frame_locals
+from tracker.support.frames.cpython import frame_locals, set_frame_locals
 from tracker.support.instances import (
     attributes,
     class_attribute,

@@ -32,7 +32,7 @@ from tracker.control.python_loops.recorded_loop import RecordedLoop
 from tracker.ir.types import type_of
 from tracker.jit.tracing import calls_unmonitored
 from tracker.ops.elementwise.comparison import equal, greater_equal
-from tracker.support.cpython import frame_locals
+from tracker.support.frames.cpython import frame_locals
 from tracker.support.structs import record
 from tracker.tape.record import apply, data_of, value_of, wrap
 from tracker.tape.tracing.loop_index import Affine, SymbolicIteration

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from tracker.support.holders import Place, attribute_place
+from tracker.support.frames.holders import Place, attribute_place
 
 UNKNOWN: Any = object()
 STORES = ("STORE_SUBSCR", "STORE_SLICE")  # the latter from Python 3.12 on

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tracker.support.holders import Place
-from tracker.support.stored_into import STORES, UNKNOWN, member, stored_into, variable
+from tracker.support.frames.holders import Place
+from tracker.support.frames.stored_into import STORES, UNKNOWN, member, stored_into, variable
 
 
 class Call(NamedTuple):

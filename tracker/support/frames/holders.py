@@ -7,7 +7,7 @@ import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tracker.support.cpython import C_DATA
+from tracker.support.frames.cpython import C_DATA
 from tracker.support.instances import cell_contents, instance_dict, slots
 
 
