@@ -26,6 +26,7 @@ from tracker.ir.types import type_of
 from tracker.ops.elementwise.binary import add
 from tracker.ops.elementwise.comparison import equal, logical_and, not_equal
 from tracker.ops.indexing.getitem import getitem, put, scatter
+from tracker.ops.shape.create import constant
 from tracker.support.structs import field, record
 from tracker.tape.record import apply, wrap
 from tracker.tape.tracing.loop_index import (
@@ -36,7 +37,7 @@ from tracker.tape.tracing.loop_index import (
     number_of,
 )
 from tracker.tape.tracing.tracer import Tracer
-from tracker.tape.value import NO_PARAMS, Value
+from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 _NUMBERS = (int, float, complex)
 
@@ -113,30 +114,39 @@ class IterationBody:
         self.growing = GrowingValues(self)
         all_equations = iteration.equations
         self.made = {value: at for at, (value, _, _) in enumerate(all_equations)}
+        self.carried = {carry.start for carry in iteration.carries}
         self.needed = self._needed(all_equations)
         self.dependent = self._dependent()
 
     def _needed(self, equations: list[Equation]) -> list[Equation]:
         """The equations that the ends of carries, what is appended, and branches depend on."""
         found: set[Value] = set()
-        aliases = self.iteration.tracer.recording.aliases
         stack = [*(carry.end for carry in self.iteration.carries), *self.iteration.appended]
         stack += self.iteration.conditions
         while stack:
-            value = stack.pop()
-            if type(value) is Value and aliases.get(value) in self.made:
-                raise NotRollable("derivatives use a value that stands for another one")
-            if type(value) is Value and value in self.made and value not in found:
+            operand = stack.pop()
+            value = self.original(operand) if type(operand) is Value else None
+            if value in self.made and value not in found:
                 found.add(value)
                 stack.extend(value.operands)
         return [equation for equation in equations if equation[0] in found]
 
+    def original(self, value: Value) -> Value:
+        """The value of the iteration whose data a detached value has; another value unchanged."""
+        found = self.iteration.tracer.recording.aliases.get(value, value)
+        if not (found in self.made or found in self.carried or found in self.symbols):
+            return value
+        if found is not value and (value.op is not CLOSED or value.operands):
+            raise NotRollable("derivatives use a value that stands for another one")
+        return found
+
     def _dependent(self) -> set[Value]:
         """The values that differ from iteration to iteration."""
-        found = {symbol.value for symbol in self.iteration.symbols}
-        found.update(carry.start for carry in self.iteration.carries)
+        found = self.carried.union(self.symbols)
         for value, _, _ in self.needed:
-            if any(type(o) is Value and o in found for o in value.operands) or self._moves(value):
+            operands = [o for o in value.operands if type(o) is Value]
+            found.update(o for o in operands if self.original(o) in found)
+            if not found.isdisjoint(operands) or self._moves(value):
                 found.add(value)
         return found
 
@@ -311,6 +321,14 @@ class IterationBody:
             return operand
         if operand in self.symbols and operand not in self.substitutes:
             return self._add_symbol(self.symbols[operand])
+        original = self.original(operand)
+        if original is not operand and operand not in self.substitutes:
+            if self.growing.is_growing(original):
+                raise NotRollable("a detached array changes its length")
+            read = self.read(original)
+            if type(operand.aval) is not tuple:  # else, what is picked of it is detached, too
+                read = self.emit(constant, (read,), NO_PARAMS, operand.aval)
+            self.substitutes[operand] = read
         return self.substitutes.get(operand, operand)
 
     def emit(self, op: Any, operands: tuple[Any, ...], params: dict[str, Any], aval: Any) -> Value:

@@ -91,7 +91,8 @@ class MovingArray:
         of which some move."""
         newest, moves, understood = self.start, False, True
         for value, _, _ in self.body.needed:
-            found = [o for o in value.operands if type(o) is Value and o in self.versions]
+            operands = [self.body.original(o) for o in value.operands if type(o) is Value]
+            found = [o for o in operands if o in self.versions]
             if not found:
                 continue
             is_access = value.op in (getitem, put) and value.operands[0] in self.versions
