@@ -181,7 +181,7 @@ class IterationBody:
         """Write the body: the results are the carries, what is stacked and, if the iteration has
         branched, whether another one branches like this."""
         arrays = {
-            c.start: MovingArray(self, c.start, c.end)
+            c.start: MovingArray(self, c)
             for c in self.iteration.carries
             if type(c.start.aval) is np.ndarray
         }

@@ -276,9 +276,10 @@ class LoopIterator:
     def _may_roll(self, at: int) -> bool:
         """Whether iteration number `at` may be made a symbolic one."""
         if self.source.counts.terms:
-            may_roll = at == self.first.at or bool(self.roller.paths)
+            may_roll = at == self.first.at
         else:
             may_roll = at >= self.first.at and self.source.count - at >= _MIN_TRIP_COUNT
+        may_roll |= bool(self.roller.paths)
         return may_roll and self.roller.may_begin(at) and self._has_first_items()
 
     def _note_failure(self) -> None:

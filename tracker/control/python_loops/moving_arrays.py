@@ -30,12 +30,12 @@ from tracker.control.python_loops.affine_subscripts import (
 from tracker.ir.types import type_of
 from tracker.ops.indexing.canonical import canonical_index, indexed_shape
 from tracker.ops.indexing.getitem import getitem, put
-from tracker.tape.record import wrap
+from tracker.tape.record import value_of, wrap
 from tracker.tape.tracing.loop_index import Affine, AffineSubscript, LoopVariable, Subscripts
 from tracker.tape.value import Value
 
 if TYPE_CHECKING:
-    from tracker.control.python_loops.iteration_body import IterationBody
+    from tracker.control.python_loops.iteration_body import Carry, IterationBody
 
 _MAX_WINDOW = 4  # lines that are carried
 
@@ -72,15 +72,15 @@ class MovingArray:
     """An array that an iteration writes. `is_whole`: it is carried as it is; otherwise what is
     written is in `windows`, and the other accesses are reads of the initial array."""
 
-    def __init__(self, body: IterationBody, start: Value, end: Any) -> None:
-        self.body, self.start = body, start
-        self.versions: set[Value] = {start}
+    def __init__(self, body: IterationBody, carry: Carry) -> None:
+        self.body, self.start, self.initial = body, carry.start, value_of(carry.origin)
+        self.versions: set[Value] = {carry.start}
         self.accesses: dict[Value, _Access] = {}
         self.windows: list[_Window] = []
         self.window_of: dict[Value, _Window] = {}
         try:
             # What is written into lines goes back into the array by the number of iterations.
-            self.is_whole = bool(body.iteration.conditions) or not self._find_accesses(end)
+            self.is_whole = bool(body.iteration.conditions) or not self._find_accesses(carry.end)
             if not self.is_whole:
                 self._find_windows()
         except NotRollable:
@@ -127,7 +127,7 @@ class MovingArray:
     def _find_windows(self) -> None:
         for group in self.groups:
             if any(a.writes for a in group):
-                window = _Window(self.body, self.start, group)
+                window = _Window(self.body, self.initial, group)
                 self._refuse_overlaps(window, group)
                 self.windows.append(window)
                 self.window_of.update(dict.fromkeys([a.value for a in group], window))
@@ -153,7 +153,7 @@ class MovingArray:
         """Write the read or write that gives `value` into the body."""
         window, access = self.window_of.get(value), self.accesses[value]
         if window is None:
-            self.body.substitutes[value] = self.body.growing.read_unwritten(self.start, value)
+            self.body.substitutes[value] = self.body.growing.read_unwritten(self.initial, value)
         elif access.writes:
             window.write(access, value.operands[1])
         else:
@@ -165,7 +165,7 @@ class MovingArray:
 
     def result(self, results: Callable[[Any], Any]) -> Any:
         """The array after the loop."""
-        array = wrap(self.start)
+        array = wrap(self.initial)
         for window in self.windows:
             array = window.write_back(array, results)
         return array
@@ -175,9 +175,9 @@ class _Window:
     """A part that iterations read and write: a window of lines along the axis `axis` (None: one
     line, which does not move)."""
 
-    def __init__(self, body: IterationBody, start: Value, accesses: list[_Access]) -> None:
-        self.body, self.start = body, start
-        self.shape = np.shape(start.aval)
+    def __init__(self, body: IterationBody, initial: Value, accesses: list[_Access]) -> None:
+        self.body, self.initial = body, initial
+        self.shape = np.shape(initial.aval)
         if any(subscript is None for a in accesses for subscript in a.subscripts):
             raise NotRollable("a new axis in a subscript of an array that is written")
         variable = body.variable
@@ -253,17 +253,17 @@ class _Window:
 
     def enter(self) -> None:
         """Add the lines that an iteration finds to the inputs."""
-        dtype = self.start.aval.dtype
+        dtype = self.initial.aval.dtype
         aval = np.zeros(self.line_shape, dtype)[()]
         self.carried: dict[int, Value] = {}
         self.lines: dict[int, Any] = {}
         above = range(self.low, self.high_write)
         for offset in above if self.axis is not None else (0,):
-            first = read_affine(wrap(self.start), self._lines_at(offset))
+            first = read_affine(wrap(self.initial), self._lines_at(offset))
             self.carried[offset] = self.lines[offset] = self.body.carry_input(first, aval)
         if self.axis is not None:
             subscripts = self._lines_at(self.high_write, self.body.count, self.step)
-            stack = np.moveaxis(read_affine(wrap(self.start), subscripts), self._stack_axis, 0)
+            stack = np.moveaxis(read_affine(wrap(self.initial), subscripts), self._stack_axis, 0)
             self.lines[self.high_write] = self.body.row_input(stack, aval)
 
     def line_of(self, access: _Access) -> Subscripts:
@@ -285,7 +285,7 @@ class _Window:
     def read(self, access: _Access) -> Any:
         value, growing = access.value, self.body.growing
         if access.offset > self.high_write:
-            return growing.read_unwritten(self.start, value)
+            return growing.read_unwritten(self.initial, value)
         return growing.with_spans(value, spans_of(access.subscripts), self._part(access))
 
     def _part(self, access: _Access) -> Any:
@@ -294,7 +294,7 @@ class _Window:
         if access.inside == self.full:
             return line
         inside = canonical_index(tuple(access.inside), self.line_shape)
-        aval = np.zeros(indexed_shape(inside, self.line_shape), self.start.aval.dtype)[()]
+        aval = np.zeros(indexed_shape(inside, self.line_shape), self.initial.aval.dtype)[()]
         return self.body.emit(getitem, (line,), {"index": inside}, aval)
 
     def write(self, access: _Access, part: Any) -> None:

@@ -33,7 +33,7 @@ from tracker.ir.types import type_of
 from tracker.jit.tracing import calls_unmonitored
 from tracker.ops.elementwise.comparison import equal, greater_equal
 from tracker.support.frames.cpython import frame_locals
-from tracker.support.structs import record
+from tracker.support.structs import record, replace
 from tracker.tape.record import apply, data_of, value_of, wrap
 from tracker.tape.tracing.loop_index import Affine, SymbolicIteration
 from tracker.tape.tracing.tracer import Tracer, current_tracer
@@ -255,12 +255,12 @@ class LoopRoller:
             conditions = {}
         if run.symbolic.has_learned:
             return None
-        if conditions:
+        if conditions or paths:
             # The plain loop runs an iteration that divides by zero.
             run.divisors = constants.divisors()
             run.iteration.conditions = conditions | dict.fromkeys(run.divisors, True)
             return self._roll_paths([*paths, run], frame)
-        return None if paths else self._roll_all(run, constants, frame)
+        return self._roll_all(run, constants, frame)
 
     def _end_of_branches(
         self, run: _SymbolicRun, constants: ConstantValues, outcomes: dict[Value, bool]
@@ -353,9 +353,8 @@ class LoopRoller:
         runs = self._with_new_path(runs)
         branches = any(run.may_branch for run in runs)
         counts = self._counts_of_paths(runs)
-        has_all_paths = first.test is None and _are_all_paths(
-            [tuple(run.iteration.conditions.values()) for run in runs]
-        )
+        outcomes = [tuple(run.iteration.conditions.values()) for run in runs]
+        has_all_paths = first.test is None and _are_all_paths(outcomes)
         self.attempts.note_branch()
         if counts.terms and counts != self.range.all_from(first.at):
             return None  # there may be no last iteration
@@ -374,7 +373,10 @@ class LoopRoller:
         for run, binds in zip(runs, bound, strict=True):
             run.symbolic.variable.last = counts.minus(Affine(1))
             flags = [_flag(b) for b, stays in zip(binds, may_stay, strict=True) if stays]
-            run.iteration.carries = [run.carries.all[key] for key in first.carries.all] + flags
+            run.iteration.carries = [
+                replace(run.carries.all[key], origin=carry.origin)
+                for key, carry in first.carries.all.items()
+            ] + flags
             run.iteration.appended = run.lists.values
         bodies = [IterationBody(run.iteration, counts) for run in runs]
         # A trace for each way through the loop would take longer.
@@ -419,7 +421,8 @@ class LoopRoller:
         return RolledLoop(first.at, count, tracked_count, found.get(_TEST))
 
     def _with_new_path(self, runs: list[_SymbolicRun]) -> list[_SymbolicRun]:
-        """The iterations, the last one only if it took a path of its own; all carry the same."""
+        """The iterations, the last one only if it took a path of its own, and only that one if it
+        stands for all others: what they have branched on, it has rolled. All carry the same."""
         last = runs[-1]
         last.path = _path(last)
         self.conditions.update(last.iteration.conditions)
@@ -430,6 +433,8 @@ class LoopRoller:
         for run in runs:
             for other in runs:
                 run.carries.add(other.carries)
+        if not tests and not last.divisors:
+            return [last]
         return runs[:-1] if last.path in {run.path for run in runs[:-1]} else runs
 
     def _counts_of_paths(self, runs: list[_SymbolicRun]) -> Affine:

@@ -15,18 +15,23 @@ import numpy as np
 from tracker.control.python_loops.loop_code import TestedLoop, tested_loop
 from tracker.control.python_loops.rolling import UNBOUNDED, LoopRoller
 from tracker.tape.observers import thread_state
-from tracker.tape.record import data_of, value_of
+from tracker.tape.record import aval_of, data_of, value_of
 from tracker.tape.tracing.tracer import Tracer
 
 
 def at_test(tracer: Tracer, tested: Any, frame: FrameType) -> Any:
     """What the frame is to test in place of a tracked value: the same, or what the loop around this
     test has made of it."""
-    value = value_of(tested)
+    tested = _test_of_loop(tracer, tested, frame)
     for iteration in tracer.iterations:
-        iteration.tests[value] = frame.f_code, frame.f_lasti
+        iteration.tests[value_of(tested)] = frame.f_code, frame.f_lasti
+    return tested
+
+
+def _test_of_loop(tracer: Tracer, tested: Any, frame: FrameType) -> Any:
+    """The same, where `at_test` notes where it is tested."""
     loop = tested_loop(frame.f_code, frame.f_lasti)
-    if loop is None or np.ndim(value.aval):
+    if loop is None or np.ndim(aval_of(tested)):
         return tested
     if thread_state.observer is not None or thread_state.stop_gradient is not None:
         return tested
