@@ -8,7 +8,7 @@ plain loop runs: it may be the last one.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -99,6 +99,7 @@ class LoopRoller:
 
     range       the iterations that may be rolled
     over        the arrays and lists that it goes through
+    outcomes    what a test between two iterations may be, if the loop goes on
     run         the symbolic iteration that is running
     paths       those before it that have taken different paths, without a plain one in between,
                 which might change what they depend on
@@ -106,9 +107,14 @@ class LoopRoller:
     """
 
     def __init__(
-        self, tracer: Tracer, code: LoopCode, counts: Affine, over: Sequence[Any] = ()
+        self,
+        tracer: Tracer,
+        code: LoopCode,
+        counts: Affine,
+        over: Sequence[Any] = (),
+        outcomes: Collection[bool] = (),
     ) -> None:
-        self.tracer, self.code, self.over = tracer, code, over
+        self.tracer, self.code, self.over, self.outcomes = tracer, code, over, outcomes
         self.range, self.attempts = IterationRange(counts), Attempts()
         self.run: _SymbolicRun | None = None
         self.paths: list[_SymbolicRun] = []
@@ -400,7 +406,7 @@ class LoopRoller:
             return None  # nothing that it reads is tracked
         self._forget_guards(first, self.conditions)
         if not has_all_paths:
-            self._guard_count(first, loop.count, counts, until_new)
+            self._guard_count(runs, first, loop.count, counts, until_new)
         found = dict(zip(first.carries.all, results, strict=False))
         for flag in results[len(found) :]:
             self.tracer.add_guard(value_of(flag), "bool")
@@ -412,7 +418,7 @@ class LoopRoller:
         if first.test is None:
             is_left = count == counts.high or any(run.may_leave for run in runs)
         else:
-            is_left = bool(data_of(found[_TEST])) != first.iteration.conditions[first.test]
+            is_left = bool(data_of(found[_TEST])) not in self.outcomes
         if takes_others and not is_left:
             self.paths = runs  # the next iteration takes another path: roll with it, too
         else:
@@ -426,14 +432,15 @@ class LoopRoller:
         last = runs[-1]
         last.path = _path(last)
         self.conditions.update(last.iteration.conditions)
-        conditions = last.iteration.conditions.items()
-        tests = [each for each in conditions if each[0] not in (last.test, *last.divisors)]
+        conditions = last.iteration.conditions
+        no_branches = {*last.divisors} if len(self.outcomes) > 1 else {*last.divisors, last.test}
+        tests = [each for each in conditions.items() if each[0] not in no_branches]
         leaves = {self._may_leave(last, *each) for each in tests}
         last.may_leave, last.may_branch = True in leaves, False in leaves
         for run in runs:
             for other in runs:
                 run.carries.add(other.carries)
-        if not tests and not last.divisors:
+        if conditions.keys() <= {last.test}:
             return [last]
         return runs[:-1] if last.path in {run.path for run in runs[:-1]} else runs
 
@@ -446,27 +453,41 @@ class LoopRoller:
         is_last_plain = self._binds or any(run.may_leave for run in runs)
         return self.range.rolled_from(first.at, is_last_plain)
 
-    def _guard_count(self, first: _SymbolicRun, count: Any, counts: Affine, until_new: int) -> None:
+    def _guard_count(
+        self,
+        runs: Sequence[_SymbolicRun],
+        first: _SymbolicRun,
+        count: Any,
+        counts: Affine,
+        until_new: int,
+    ) -> None:
         """Whether the loop takes all iterations is a branch, unless a plain iteration comes after
         it in any case; so is whether it takes enough of them that places have new arrays. How many
         it takes is the length of what it has appended."""
         if first.lists.parts:
-            self._guard(apply(equal, (count, data_of(count))))
+            self._guard(apply(equal, (count, data_of(count))), runs)
         elif first.test is None and counts == self.range.all_from(first.at):
-            self._guard(apply(equal, (count, counts.const)))
+            self._guard(apply(equal, (count, counts.const)), runs)
         if until_new > (first.test is not None):
-            self._guard(apply(greater_equal, (count, until_new)))
+            self._guard(apply(greater_equal, (count, until_new)), runs)
 
     def _forget_guards(self, run: _SymbolicRun, values: Container[Value]) -> None:
         guards = self.tracer.guards.conversions
         guards[run.guards :] = [g for g in guards[run.guards :] if g[1] not in values]
 
-    def _guard(self, condition: Any) -> None:
-        self.tracer.add_guard(value_of(condition), "bool")
-        self.conditions.add(value_of(condition))
+    def _guard(self, condition: Any, runs: Sequence[_SymbolicRun]) -> None:
+        """Branch on how many iterations branch as these runs did."""
+        value = value_of(condition)
+        self.tracer.add_guard(value, "bool")
+        self.conditions.add(value)
+        for outer in self.tracer.iterations:
+            outer.tests_within[value] = [x for run in runs for x in run.iteration.conditions.items()]
 
     def _may_leave(self, run: _SymbolicRun, tested: Value, outcome: bool) -> bool:
         """Whether the loop may be left where an iteration branches otherwise."""
+        if tested in run.symbolic.tests_within:
+            within = run.symbolic.tests_within[tested]
+            return any(self._may_leave(run, *each) for each in within)
         where = run.symbolic.tests.get(tested)
         return where is None or may_leave(self.code, *where, outcome)
 

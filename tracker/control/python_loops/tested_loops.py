@@ -50,7 +50,7 @@ class _RunningLoop:
 
     def __init__(self, tracer: Tracer, frame: FrameType, loop: TestedLoop) -> None:
         self.frame, self.loop, self.at = frame, loop, 0
-        self.roller = LoopRoller(tracer, loop.code, UNBOUNDED)
+        self.roller = LoopRoller(tracer, loop.code, UNBOUNDED, outcomes=loop.outcomes)
 
     def at_test(self, tested: Any, loop: TestedLoop) -> tuple[bool, Any]:
         """Whether the loop goes on, and what the frame is to test."""
