@@ -2,7 +2,8 @@
 
 Where iterations branch on values, there is a body for each path that was seen. The loop ends before
 the first iteration that takes another one: a `while_` equation counts the iterations, without
-derivatives, and the `loop` equation takes this number.
+derivatives, and the `loop` equation takes this number. Where the trip count moves with an outer
+loop, all iterations run, and the loop says whether none took another path.
 """
 
 from __future__ import annotations
@@ -27,16 +28,24 @@ from tracker.tape.tracked import Tracked
 
 
 class RecordedLoop:
-    """The loop that starts where the first body's iteration does. `count`: how many iterations it
-    takes: all, if these take every path that there is (`has_all_paths`)."""
+    """The loop that starts where the first body's iteration does.
 
-    def __init__(self, bodies: Sequence[IterationBody], has_all_paths: bool) -> None:
+    count      how many iterations it takes: all, if these take every path that there is
+               (`has_all_paths`), or it only checks that they do (`checks_paths`)
+    are_alike  whether all of them took one of the paths, if it checks that and has been recorded
+    """
+
+    def __init__(
+        self, bodies: Sequence[IterationBody], has_all_paths: bool, checks_paths: bool = False
+    ) -> None:
         self.first = bodies[0]
         steps = [body.write() for body in bodies]
         self.starts, self.length = list(self.first.starts.values()), self.first.count
         self.rows = [stack for body in bodies for stack in body.rows.values()]
         self.step = steps[0] if len(bodies) == 1 else self._with_branches(bodies, steps)
-        if has_all_paths:
+        self.are_alike: Any = None
+        self.checks_paths = checks_paths and not has_all_paths
+        if has_all_paths or self.checks_paths:
             self.count = self.first.count_operand()
         else:
             self.count, self.length = count_steps(self.step, self.starts, self.rows, self.length)
@@ -44,7 +53,29 @@ class RecordedLoop:
 
     def record(self) -> list[Any]:
         """Record the loop; returns its results."""
-        return record_loop(self.step, self.count, self.starts, self.rows, self.length, False)
+        step, starts = self.step, self.starts
+        if self.checks_paths:
+            step, starts = self._with_check(), [*starts, np.True_]
+        found = record_loop(step, self.count, starts, self.rows, self.length, False)
+        if self.checks_paths:
+            self.are_alike = found.pop(len(self.starts))
+        return found
+
+    def _with_check(self) -> TracedBody:
+        """The step, which also carries whether all iterations have taken one of the paths."""
+        body, carries = self.step, len(self.starts)
+
+        def step(*flat: Any) -> list[Any]:
+            fixed, carried, (alike,), elements = split_list(flat, len(body.hoisted), carries, 1)
+            *found, is_alike = replay(body.function, [*fixed, *carried, *elements])
+            return [*found[:carries], np.logical_and(alike, is_alike), *found[carries:]]
+
+        with np.errstate(all="ignore"):
+            return trace_body("iteration", step, self._samples(np.True_), body.hoisted)
+
+    def _samples(self, *more: Any) -> list[Any]:
+        """What the first iteration reads."""
+        return [*map(data_of, self.starts), *more, *(data_of(stack)[0] for stack in self.rows)]
 
     def _read_rows(self, stack: Any) -> Any:
         """Rows of which the first are read: the reverse loop, which gives a cotangent for each,
@@ -85,7 +116,6 @@ class RecordedLoop:
             found = record_branch(chosen, bodies, operands)
             return [*found[:-1], functools.reduce(np.logical_or, alike)]
 
-        samples = [*map(data_of, self.starts), *(data_of(stack)[0] for stack in self.rows)]
         consts = [x for each in steps for x in each.hoisted]
         with np.errstate(all="ignore"):  # the loop itself warns at the iterations that it runs
-            return trace_body("iteration", step, samples, consts)
+            return trace_body("iteration", step, self._samples(), consts)

@@ -358,22 +358,74 @@ class LoopRoller:
         first, last = runs[0], runs[-1]
         runs = self._with_new_path(runs)
         branches = any(run.may_branch for run in runs)
-        counts = self._counts_of_paths(runs)
+        counts = self._counts_of_paths(first, runs)
         outcomes = [tuple(run.iteration.conditions.values()) for run in runs]
         has_all_paths = first.test is None and _are_all_paths(outcomes)
         self.attempts.note_branch()
-        if counts.terms and counts != self.range.all_from(first.at):
+        if counts.terms and (counts != self.range.all_from(first.at) or first.lists.parts):
             return None  # there may be no last iteration
-        lists = first.lists
-        if lists.parts and counts.terms:
-            return None
-        if any(run.lists.form != lists.form for run in runs[1:]):
+        if any(run.lists.form != first.lists.form for run in runs[1:]):
             return None  # paths append other things
         # Branches on plain numbers alone are the same in every call.
         is_plain = all(run.is_plain for run in runs)
-        if (counts.terms or is_plain) and not has_all_paths:
-            self.paths = runs if self.attempts.left and len(runs) < _MAX_PATHS else []
+        if is_plain and not has_all_paths:
+            return self._await_other_path(runs)
+        bodies = self._bodies_of_paths(first, runs, counts)
+        # A trace for each way through the loop would take longer.
+        least = 1 if self.tracer.has_other_paths else self._least_count(bodies[0])
+        is_better = branches and not is_plain and counts.high >= _MIN_BRANCHES
+        if counts.high < least and not is_better:
+            self.attempts.stop()
             return None
+        loop = RecordedLoop(bodies, has_all_paths, checks_paths=bool(counts.terms))
+        count, done = int(data_of(loop.count)), last.at + 1 - first.at
+        takes_others = branches and len(runs) < _MAX_PATHS and not has_all_paths
+        if takes_others and count < min(counts.now, done + self.attempts.left):
+            self.paths = runs  # an iteration that comes soon takes another path
+            return None
+        takes_others &= len(runs) > 1 or count < counts.now
+        until_new = iterations_until_new([run.carries for run in runs])
+        if takes_others or has_all_paths or counts.terms:
+            least = 1
+        if count < max(least, done, until_new):
+            return None
+        results, stacks = bodies[0].after(loop.record())
+        if loop.are_alike is not None and not data_of(loop.are_alike):
+            return self._await_other_path(runs)
+        if any(type(x) is not Tracked for x in stacks.values()):
+            return None  # nothing that it reads is tracked
+        self._forget_guards(first, self.conditions)
+        if loop.are_alike is not None:
+            self._guard(loop.are_alike, runs)
+        elif not has_all_paths:
+            self._guard_count(runs, first, loop.count, counts, until_new)
+        found = dict(zip(first.carries.all, results, strict=False))
+        for flag in results[len(found) :]:
+            self.tracer.add_guard(value_of(flag), "bool")
+            self.conditions.add(value_of(flag))
+        self._assign(first, found, frame)
+        if loop.length > count:
+            stacks = {x: stack[:count] for x, stack in stacks.items()}
+        first.lists.extend(count, stacks, {}, first.places.read(frame))
+        if first.test is None:
+            is_left = count == counts.now or any(run.may_leave for run in runs)
+        else:
+            is_left = bool(data_of(found[_TEST])) not in self.outcomes
+        if takes_others and not is_left:
+            self.paths = runs  # the next iteration takes another path: roll with it, too
+        else:
+            self.attempts.stop()
+        is_all = has_all_paths or loop.are_alike is not None
+        return RolledLoop(first.at, count, None if is_all else loop.count, found.get(_TEST))
+
+    def _await_other_path(self, runs: list[_SymbolicRun]) -> None:
+        """Make the next iteration symbolic, too: it may take a path that is not among these."""
+        self.paths = runs if self.attempts.left and len(runs) < _MAX_PATHS else []
+
+    def _bodies_of_paths(
+        self, first: _SymbolicRun, runs: Sequence[_SymbolicRun], counts: Affine
+    ) -> list[IterationBody]:
+        """The bodies of these iterations, for a loop that begins with the iteration `first`."""
         bound = [run.carries.binds_arrays(first.carries.all) for run in runs]
         may_stay = [not all(each) for each in zip(*bound, strict=True)]
         for run, binds in zip(runs, bound, strict=True):
@@ -384,47 +436,7 @@ class LoopRoller:
                 for key, carry in first.carries.all.items()
             ] + flags
             run.iteration.appended = run.lists.values
-        bodies = [IterationBody(run.iteration, counts) for run in runs]
-        # A trace for each way through the loop would take longer.
-        least = 1 if self.tracer.has_other_paths else self._least_count(bodies[0])
-        is_better = branches and not is_plain and counts.high >= _MIN_BRANCHES
-        if counts.high < least and not is_better:
-            self.attempts.stop()
-            return None
-        loop = RecordedLoop(bodies, has_all_paths)
-        count, done = int(data_of(loop.count)), last.at + 1 - first.at
-        takes_others = branches and len(runs) < _MAX_PATHS and not has_all_paths
-        if takes_others and count < min(counts.high, done + self.attempts.left):
-            self.paths = runs  # an iteration that comes soon takes another path
-            return None
-        takes_others &= len(runs) > 1 or count < counts.high
-        until_new = iterations_until_new([run.carries for run in runs])
-        if count < max(1 if takes_others or has_all_paths else least, done, until_new):
-            return None
-        results, stacks = bodies[0].after(loop.record())
-        if any(type(x) is not Tracked for x in stacks.values()):
-            return None  # nothing that it reads is tracked
-        self._forget_guards(first, self.conditions)
-        if not has_all_paths:
-            self._guard_count(runs, first, loop.count, counts, until_new)
-        found = dict(zip(first.carries.all, results, strict=False))
-        for flag in results[len(found) :]:
-            self.tracer.add_guard(value_of(flag), "bool")
-            self.conditions.add(value_of(flag))
-        self._assign(first, found, frame)
-        if loop.length > count:
-            stacks = {x: stack[:count] for x, stack in stacks.items()}
-        lists.extend(count, stacks, {}, first.places.read(frame))
-        if first.test is None:
-            is_left = count == counts.high or any(run.may_leave for run in runs)
-        else:
-            is_left = bool(data_of(found[_TEST])) not in self.outcomes
-        if takes_others and not is_left:
-            self.paths = runs  # the next iteration takes another path: roll with it, too
-        else:
-            self.attempts.stop()
-        tracked_count = None if has_all_paths else loop.count
-        return RolledLoop(first.at, count, tracked_count, found.get(_TEST))
+        return [IterationBody(run.iteration, counts) for run in runs]
 
     def _with_new_path(self, runs: list[_SymbolicRun]) -> list[_SymbolicRun]:
         """The iterations, the last one only if it took a path of its own, and only that one if it
@@ -444,10 +456,9 @@ class LoopRoller:
             return [last]
         return runs[:-1] if last.path in {run.path for run in runs[:-1]} else runs
 
-    def _counts_of_paths(self, runs: list[_SymbolicRun]) -> Affine:
+    def _counts_of_paths(self, first: _SymbolicRun, runs: Sequence[_SymbolicRun]) -> Affine:
         """How many iterations may be rolled. The plain loop runs the last one of a `for` statement,
         if it may leave the loop, or binds names."""
-        first = runs[0]
         if first.test is not None:
             return self.range.all_from(first.at)
         is_last_plain = self._binds or any(run.may_leave for run in runs)
