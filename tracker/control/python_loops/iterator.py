@@ -248,12 +248,13 @@ class LoopIterator:
         if self.begun is not None and (at >= count or not roller.paths):
             self._note_failure()
         counts = self.source.counts
+        is_rolled = rolled is not None and rolled.tracked_count is None
         if not self.source.has_item(at):
-            if rolled is None and not self.has_rolled:
+            if not (is_rolled or self.has_rolled):
                 note_learned(counts)  # how many iterations there are
             raise StopIteration
         self.at = at + 1
-        if rolled is not None and counts.terms:
+        if is_rolled and counts.terms:
             self.has_rolled = True
             return self.source.item(number_of(counts.minus(Affine(1))))
         if self._may_roll(at):

@@ -30,13 +30,12 @@ from tracker.tape.tracked import Tracked
 class RecordedLoop:
     """The loop that starts where the first body's iteration does.
 
-    count      how many iterations it takes: all, if these take every path that there is
-               (`has_all_paths`), or it only checks that they do (`checks_paths`)
-    are_alike  whether all of them took one of the paths, if it checks that and has been recorded
+    count      how many iterations it takes: all, if it `takes_all`
+    are_alike  whether all of them took one of the paths, if it `checks_paths` and was recorded
     """
 
     def __init__(
-        self, bodies: Sequence[IterationBody], has_all_paths: bool, checks_paths: bool = False
+        self, bodies: Sequence[IterationBody], takes_all: bool = False, checks_paths: bool = False
     ) -> None:
         self.first = bodies[0]
         steps = [body.write() for body in bodies]
@@ -44,8 +43,8 @@ class RecordedLoop:
         self.rows = [stack for body in bodies for stack in body.rows.values()]
         self.step = steps[0] if len(bodies) == 1 else self._with_branches(bodies, steps)
         self.are_alike: Any = None
-        self.checks_paths = checks_paths and not has_all_paths
-        if has_all_paths or self.checks_paths:
+        self.checks_paths = checks_paths
+        if takes_all:
             self.count = self.first.count_operand()
         else:
             self.count, self.length = count_steps(self.step, self.starts, self.rows, self.length)

@@ -329,7 +329,7 @@ class LoopRoller:
         if len(numbers) == len(lists.values) and exact and all(data is not None for data in exact):
             return None  # the plain loop is as fast
         run.iteration.appended = [value for value in lists.values if value not in numbers]
-        results, stacks = body.after(RecordedLoop([body], has_all_paths=True).record())
+        results, stacks = body.after(RecordedLoop([body], takes_all=True).record())
         if any(type(x) is not Tracked for x in stacks.values()):
             return None  # nothing that it reads is tracked
         found = [
@@ -377,46 +377,100 @@ class LoopRoller:
         if counts.high < least and not is_better:
             self.attempts.stop()
             return None
-        loop = RecordedLoop(bodies, has_all_paths, checks_paths=bool(counts.terms))
-        count, done = int(data_of(loop.count)), last.at + 1 - first.at
-        takes_others = branches and len(runs) < _MAX_PATHS and not has_all_paths
-        if takes_others and count < min(counts.now, done + self.attempts.left):
-            self.paths = runs  # an iteration that comes soon takes another path
+        ready = max(last.at + 1 - first.at, iterations_until_new([run.carries for run in runs]))
+        if counts.terms or has_all_paths:
+            rolled = self._roll_every(first, runs, bodies, counts, has_all_paths, ready, frame)
+            if rolled is not None or has_all_paths:
+                return rolled
+            counts, least = Affine(counts.now), 1
+            bodies = self._bodies_of_paths(first, runs, counts)
+        takes_others = branches and len(runs) < _MAX_PATHS
+        return self._roll_until_other(
+            first, runs, bodies, counts, least, ready, takes_others, frame
+        )
+
+    def _roll_every(
+        self,
+        first: _SymbolicRun,
+        runs: list[_SymbolicRun],
+        bodies: list[IterationBody],
+        counts: Affine,
+        has_all_paths: bool,
+        ready: int,
+        frame: FrameType,
+    ) -> RolledLoop | None:
+        """Roll a loop for all iterations; None if one takes none of the paths, of which not all
+        are known."""
+        if counts.now < max(ready, 1):
             return None
-        takes_others &= len(runs) > 1 or count < counts.now
-        until_new = iterations_until_new([run.carries for run in runs])
-        if takes_others or has_all_paths or counts.terms:
-            least = 1
-        if count < max(least, done, until_new):
-            return None
+        loop = RecordedLoop(bodies, takes_all=True, checks_paths=not has_all_paths)
         results, stacks = bodies[0].after(loop.record())
-        if loop.are_alike is not None and not data_of(loop.are_alike):
-            return self._await_other_path(runs)
+        if not has_all_paths and not data_of(loop.are_alike):
+            return None
         if any(type(x) is not Tracked for x in stacks.values()):
             return None  # nothing that it reads is tracked
         self._forget_guards(first, self.conditions)
-        if loop.are_alike is not None:
+        if not has_all_paths:
             self._guard(loop.are_alike, runs)
-        elif not has_all_paths:
-            self._guard_count(runs, first, loop.count, counts, until_new)
-        found = dict(zip(first.carries.all, results, strict=False))
-        for flag in results[len(found) :]:
-            self.tracer.add_guard(value_of(flag), "bool")
-            self.conditions.add(value_of(flag))
-        self._assign(first, found, frame)
+        self._finish(first, counts.now, results, stacks, frame)
+        self.attempts.stop()
+        return RolledLoop(first.at, counts.now, None, None)
+
+    def _roll_until_other(
+        self,
+        first: _SymbolicRun,
+        runs: list[_SymbolicRun],
+        bodies: list[IterationBody],
+        counts: Affine,
+        least: int,
+        ready: int,
+        takes_others: bool,
+        frame: FrameType,
+    ) -> RolledLoop | None:
+        """Roll a loop for the iterations before the first one that takes none of the paths."""
+        loop = RecordedLoop(bodies)
+        count, done = int(data_of(loop.count)), runs[-1].at + 1 - first.at
+        if takes_others and count < min(counts.high, done + self.attempts.left):
+            self.paths = runs  # an iteration that comes soon takes another path
+            return None
+        takes_others &= len(runs) > 1 or count < counts.high
+        if count < max(1 if takes_others else least, ready):
+            return None
+        results, stacks = bodies[0].after(loop.record())
+        if any(type(x) is not Tracked for x in stacks.values()):
+            return None  # nothing that it reads is tracked
+        self._forget_guards(first, self.conditions)
+        until_new = iterations_until_new([run.carries for run in runs])
+        self._guard_count(runs, first, loop.count, counts, until_new)
         if loop.length > count:
             stacks = {x: stack[:count] for x, stack in stacks.items()}
-        first.lists.extend(count, stacks, {}, first.places.read(frame))
+        found = self._finish(first, count, results, stacks, frame)
         if first.test is None:
-            is_left = count == counts.now or any(run.may_leave for run in runs)
+            is_left = count == counts.high or any(run.may_leave for run in runs)
         else:
             is_left = bool(data_of(found[_TEST])) not in self.outcomes
         if takes_others and not is_left:
             self.paths = runs  # the next iteration takes another path: roll with it, too
         else:
             self.attempts.stop()
-        is_all = has_all_paths or loop.are_alike is not None
-        return RolledLoop(first.at, count, None if is_all else loop.count, found.get(_TEST))
+        return RolledLoop(first.at, count, loop.count, found.get(_TEST))
+
+    def _finish(
+        self,
+        first: _SymbolicRun,
+        count: int,
+        results: Sequence[Any],
+        stacks: Mapping[Value, Any],
+        frame: FrameType,
+    ) -> Mapping[Place | int, Any]:
+        """Give places, arrays and lists what they have after so many iterations."""
+        found = dict(zip(first.carries.all, results, strict=False))
+        for flag in results[len(found) :]:
+            self.tracer.add_guard(value_of(flag), "bool")
+            self.conditions.add(value_of(flag))
+        self._assign(first, found, frame)
+        first.lists.extend(count, stacks, {}, first.places.read(frame))
+        return found
 
     def _await_other_path(self, runs: list[_SymbolicRun]) -> None:
         """Make the next iteration symbolic, too: it may take a path that is not among these."""
@@ -492,7 +546,9 @@ class LoopRoller:
         self.tracer.add_guard(value, "bool")
         self.conditions.add(value)
         for outer in self.tracer.iterations:
-            outer.tests_within[value] = [x for run in runs for x in run.iteration.conditions.items()]
+            outer.tests_within[value] = [
+                x for run in runs for x in run.iteration.conditions.items()
+            ]
 
     def _may_leave(self, run: _SymbolicRun, tested: Value, outcome: bool) -> bool:
         """Whether the loop may be left where an iteration branches otherwise."""
