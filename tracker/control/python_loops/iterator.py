@@ -280,7 +280,7 @@ class LoopIterator:
             may_roll = at == self.first.at
         else:
             may_roll = at >= self.first.at and self.source.count - at >= _MIN_TRIP_COUNT
-        may_roll |= bool(self.roller.paths)
+        may_roll |= self.roller.paths is not None
         return may_roll and self.roller.may_begin(at) and self._has_first_items()
 
     def _note_failure(self) -> None:

@@ -26,7 +26,15 @@ from tracker.control.python_loops.iteration_carries import (
     iterations_until_new,
 )
 from tracker.control.python_loops.iteration_state import IterationState, is_constant
-from tracker.control.python_loops.loop_code import LoopCode, may_leave
+from tracker.control.python_loops.loop_code import LoopCode
+from tracker.control.python_loops.paths import (
+    Path,
+    PathsWithin,
+    are_all,
+    may_leave_loop,
+    path_of,
+    stands_for,
+)
 from tracker.control.python_loops.places import Place, Places, is_mutable_container
 from tracker.control.python_loops.recorded_loop import RecordedLoop
 from tracker.ir.types import type_of
@@ -58,10 +66,10 @@ class _SymbolicRun:
     test     what the loop has tested before it, if it is no `for` statement
     marks    how much the tracer had noted, and `guards` how many guards
     tuples   those at places, with what the plain loop has there
-    carries  once it has ended, and `lists`, what it has appended; `path`: its operations and
-             branches; `may_leave`: whether some of its branches lead out of the loop, and
-             `may_branch`: whether some do not; `is_plain`: whether all are on plain numbers;
-             `divisors`: plain numbers that must not be zero
+    carries  once it has ended, and `lists`, what it has appended; `path`: what it has branched on;
+             `may_leave`: whether some of its branches lead out of the loop, and `may_branch`:
+             whether some do not; `is_plain`: whether all are on plain numbers; `divisors`: plain
+             numbers that must not be zero
     """
 
     symbolic: SymbolicIteration
@@ -75,12 +83,42 @@ class _SymbolicRun:
     guards: int
     tuples: Sequence[tuple[Any, Any]] = ()
     carries: IterationCarries = None  # type: ignore[assignment]
-    path: Any = None
+    path: Path = ()
     may_leave: bool = False
     may_branch: bool = False
     is_plain: bool = False
     divisors: Sequence[Value] = ()
     lists: GrowingLists = None  # type: ignore[assignment]
+
+
+@record(eq=False)
+class _Paths:
+    """Iterations of which each took another path, for a loop that begins with the iteration
+    `first`. `end`: the number of the iteration that comes after the last one of them; `other`: of
+    the next one that takes none of these paths, if that is known."""
+
+    first: _SymbolicRun
+    runs: list[_SymbolicRun]
+    end: int
+    other: int = 0
+
+    def bodies(self, counts: Affine) -> list[IterationBody]:
+        """The bodies of the iterations."""
+        carries = self.first.carries.all
+        bound = [run.carries.binds_arrays(carries) for run in self.runs]
+        may_stay = [not all(each) for each in zip(*bound, strict=True)]
+        for run, binds in zip(self.runs, bound, strict=True):
+            run.symbolic.variable.last = counts.minus(Affine(1))
+            flags = [_flag(b) for b, stays in zip(binds, may_stay, strict=True) if stays]
+            run.iteration.carries = [
+                replace(run.carries.all[key], origin=carry.origin) for key, carry in carries.items()
+            ] + flags
+            run.iteration.appended = run.lists.values
+        return [IterationBody(run.iteration, counts) for run in self.runs]
+
+    def iterations_until_new(self) -> int:
+        """See `iteration_carries.py`."""
+        return iterations_until_new([run.carries for run in self.runs])
 
 
 @record(eq=False)
@@ -117,7 +155,7 @@ class LoopRoller:
         self.tracer, self.code, self.over, self.outcomes = tracer, code, over, outcomes
         self.range, self.attempts = IterationRange(counts), Attempts()
         self.run: _SymbolicRun | None = None
-        self.paths: list[_SymbolicRun] = []
+        self.paths: _Paths | None = None
         self.conditions: set[Value] = set()
         _running[:] = [ref for ref in _running if ref() is not None]
         _running.append(weakref.ref(self))
@@ -130,7 +168,7 @@ class LoopRoller:
         """Make iteration number `at` a symbolic one, if what it may change can be compared."""
         tracer = self.tracer
         self.attempts.left -= 1
-        paths, self.paths = self.paths, []
+        paths, self.paths = self.paths, None
         if current_tracer() is not tracer or tracer.abort_reason:
             return None
         names = frame_locals(frame)
@@ -149,7 +187,7 @@ class LoopRoller:
             for place, x in carried.names.items()
         ):
             return None  # what it tests might change unseen, and the loop be left
-        since = at - paths[0].at if paths else 0
+        since = at - paths.first.at if paths else 0
         last = self.range.last(at, since)
         symbolic = SymbolicIteration(last, len(tracer.iterations), state.may_grow, since)
         begin = len(tracer.recording.equations)
@@ -177,7 +215,7 @@ class LoopRoller:
         run, self.run = self.run, None
         iterations = self.tracer.iterations
         if run is None or run.symbolic not in iterations:
-            self.paths = []  # a plain iteration may have changed what they depend on
+            self.paths = None  # a plain iteration may have changed what they depend on
             return None
         constants = ConstantValues(run.iteration, run.carried.plain)
         del iterations[iterations.index(run.symbolic) :]
@@ -228,8 +266,8 @@ class LoopRoller:
     ) -> RolledLoop | None:
         """Record the loop, and give names and arrays their values after it."""
         tracer, state = self.tracer, run.state
-        paths, self.paths = self.paths, []
-        if not paths:
+        paths, self.paths = self.paths, None
+        if paths is None:
             self.conditions.clear()
         if current_tracer() is not tracer or tracer.abort_reason or _marks(tracer) != run.marks:
             return None
@@ -265,7 +303,7 @@ class LoopRoller:
             # The plain loop runs an iteration that divides by zero.
             run.divisors = constants.divisors()
             run.iteration.conditions = conditions | dict.fromkeys(run.divisors, True)
-            return self._roll_paths([*paths, run], frame)
+            return self._roll_paths(self._with_new_path(paths, run), frame)
         return self._roll_all(run, constants, frame)
 
     def _end_of_branches(
@@ -351,57 +389,54 @@ class LoopRoller:
         run.carries.assign(found, run.places, frame)
         run.lists.know_tuples(run.tuples, _pairs(ended, run.places.tuples(frame)))
 
-    def _roll_paths(self, runs: list[_SymbolicRun], frame: FrameType) -> RolledLoop | None:
+    def _roll_paths(self, paths: _Paths, frame: FrameType) -> RolledLoop | None:
         """Roll a loop whose iterations branch on values, from the first of these iterations to the
         next one that takes none of their paths; None if more iterations are to be symbolic first.
         """
-        first, last = runs[0], runs[-1]
-        runs = self._with_new_path(runs)
-        branches = any(run.may_branch for run in runs)
-        counts = self._counts_of_paths(first, runs)
-        outcomes = [tuple(run.iteration.conditions.values()) for run in runs]
-        has_all_paths = first.test is None and _are_all_paths(outcomes)
+        first, runs = paths.first, paths.runs
+        if paths.end <= paths.other:
+            self.paths = paths
+            return None
+        counts = self._counts_of_paths(paths)
+        has_all_paths = first.test is None and are_all([run.path for run in runs])
         self.attempts.note_branch()
         if counts.terms and (counts != self.range.all_from(first.at) or first.lists.parts):
             return None  # there may be no last iteration
-        if any(run.lists.form != first.lists.form for run in runs[1:]):
+        if any(run.lists.form != first.lists.form for run in runs):
             return None  # paths append other things
         # Branches on plain numbers alone are the same in every call.
         is_plain = all(run.is_plain for run in runs)
         if is_plain and not has_all_paths:
-            return self._await_other_path(runs)
-        bodies = self._bodies_of_paths(first, runs, counts)
+            self.paths = paths if self.attempts.left and len(runs) < _MAX_PATHS else None
+            return None
+        bodies = paths.bodies(counts)
         # A trace for each way through the loop would take longer.
         least = 1 if self.tracer.has_other_paths else self._least_count(bodies[0])
+        branches = any(run.may_branch for run in runs)
         is_better = branches and not is_plain and counts.high >= _MIN_BRANCHES
         if counts.high < least and not is_better:
             self.attempts.stop()
             return None
-        ready = max(last.at + 1 - first.at, iterations_until_new([run.carries for run in runs]))
         if counts.terms or has_all_paths:
-            rolled = self._roll_every(first, runs, bodies, counts, has_all_paths, ready, frame)
+            rolled = self._roll_every(paths, bodies, counts, has_all_paths, frame)
             if rolled is not None or has_all_paths:
                 return rolled
             counts, least = Affine(counts.now), 1
-            bodies = self._bodies_of_paths(first, runs, counts)
-        takes_others = branches and len(runs) < _MAX_PATHS
-        return self._roll_until_other(
-            first, runs, bodies, counts, least, ready, takes_others, frame
-        )
+            bodies = paths.bodies(counts)
+        return self._roll_until_other(paths, bodies, counts, least, frame)
 
     def _roll_every(
         self,
-        first: _SymbolicRun,
-        runs: list[_SymbolicRun],
+        paths: _Paths,
         bodies: list[IterationBody],
         counts: Affine,
         has_all_paths: bool,
-        ready: int,
         frame: FrameType,
     ) -> RolledLoop | None:
         """Roll a loop for all iterations; None if one takes none of the paths, of which not all
         are known."""
-        if counts.now < max(ready, 1):
+        first, count = paths.first, counts.now
+        if count < max(1, paths.end - first.at, paths.iterations_until_new()):
             return None
         loop = RecordedLoop(bodies, takes_all=True, checks_paths=not has_all_paths)
         results, stacks = bodies[0].after(loop.record())
@@ -411,37 +446,37 @@ class LoopRoller:
             return None  # nothing that it reads is tracked
         self._forget_guards(first, self.conditions)
         if not has_all_paths:
-            self._guard(loop.are_alike, runs)
-        self._finish(first, counts.now, results, stacks, frame)
+            self._guard(loop.are_alike, paths)
+        self._finish(first, count, results, stacks, frame)
         self.attempts.stop()
-        return RolledLoop(first.at, counts.now, None, None)
+        return RolledLoop(first.at, count, None, None)
 
     def _roll_until_other(
         self,
-        first: _SymbolicRun,
-        runs: list[_SymbolicRun],
+        paths: _Paths,
         bodies: list[IterationBody],
         counts: Affine,
         least: int,
-        ready: int,
-        takes_others: bool,
         frame: FrameType,
     ) -> RolledLoop | None:
         """Roll a loop for the iterations before the first one that takes none of the paths."""
+        first, runs = paths.first, paths.runs
         loop = RecordedLoop(bodies)
-        count, done = int(data_of(loop.count)), runs[-1].at + 1 - first.at
+        count, done = int(data_of(loop.count)), paths.end - first.at
+        takes_others = any(run.may_branch for run in runs) and len(runs) < _MAX_PATHS
         if takes_others and count < min(counts.high, done + self.attempts.left):
-            self.paths = runs  # an iteration that comes soon takes another path
+            paths.other = first.at + count
+            self.paths = paths  # an iteration that comes soon takes another path
             return None
         takes_others &= len(runs) > 1 or count < counts.high
-        if count < max(1 if takes_others else least, ready):
+        until_new = paths.iterations_until_new()
+        if count < max(1 if takes_others else least, done, until_new):
             return None
         results, stacks = bodies[0].after(loop.record())
         if any(type(x) is not Tracked for x in stacks.values()):
             return None  # nothing that it reads is tracked
         self._forget_guards(first, self.conditions)
-        until_new = iterations_until_new([run.carries for run in runs])
-        self._guard_count(runs, first, loop.count, counts, until_new)
+        self._guard_count(paths, loop.count, counts, until_new)
         if loop.length > count:
             stacks = {x: stack[:count] for x, stack in stacks.items()}
         found = self._finish(first, count, results, stacks, frame)
@@ -450,7 +485,7 @@ class LoopRoller:
         else:
             is_left = bool(data_of(found[_TEST])) not in self.outcomes
         if takes_others and not is_left:
-            self.paths = runs  # the next iteration takes another path: roll with it, too
+            self.paths = paths  # the next iteration takes another path: roll with it, too
         else:
             self.attempts.stop()
         return RolledLoop(first.at, count, loop.count, found.get(_TEST))
@@ -472,91 +507,57 @@ class LoopRoller:
         first.lists.extend(count, stacks, {}, first.places.read(frame))
         return found
 
-    def _await_other_path(self, runs: list[_SymbolicRun]) -> None:
-        """Make the next iteration symbolic, too: it may take a path that is not among these."""
-        self.paths = runs if self.attempts.left and len(runs) < _MAX_PATHS else []
-
-    def _bodies_of_paths(
-        self, first: _SymbolicRun, runs: Sequence[_SymbolicRun], counts: Affine
-    ) -> list[IterationBody]:
-        """The bodies of these iterations, for a loop that begins with the iteration `first`."""
-        bound = [run.carries.binds_arrays(first.carries.all) for run in runs]
-        may_stay = [not all(each) for each in zip(*bound, strict=True)]
-        for run, binds in zip(runs, bound, strict=True):
-            run.symbolic.variable.last = counts.minus(Affine(1))
-            flags = [_flag(b) for b, stays in zip(binds, may_stay, strict=True) if stays]
-            run.iteration.carries = [
-                replace(run.carries.all[key], origin=carry.origin)
-                for key, carry in first.carries.all.items()
-            ] + flags
-            run.iteration.appended = run.lists.values
-        return [IterationBody(run.iteration, counts) for run in runs]
-
-    def _with_new_path(self, runs: list[_SymbolicRun]) -> list[_SymbolicRun]:
-        """The iterations, the last one only if it took a path of its own, and only that one if it
-        stands for all others: what they have branched on, it has rolled. All carry the same."""
-        last = runs[-1]
-        last.path = _path(last)
-        self.conditions.update(last.iteration.conditions)
+    def _with_new_path(self, known: _Paths | None, last: _SymbolicRun) -> _Paths:
+        """The iterations, and this one, without those that others stand for; all carry the same."""
         conditions = last.iteration.conditions
+        self.conditions.update(conditions)
+        last.path = path_of(last.symbolic, conditions)
         no_branches = {*last.divisors} if len(self.outcomes) > 1 else {*last.divisors, last.test}
         tests = [each for each in conditions.items() if each[0] not in no_branches]
-        leaves = {self._may_leave(last, *each) for each in tests}
+        leaves = may_leave_loop(self.code, last.symbolic, tests)
         last.may_leave, last.may_branch = True in leaves, False in leaves
-        for run in runs:
-            for other in runs:
-                run.carries.add(other.carries)
-        if conditions.keys() <= {last.test}:
-            return [last]
-        return runs[:-1] if last.path in {run.path for run in runs[:-1]} else runs
+        first, runs, other = (known.first, known.runs, known.other) if known else (last, [], 0)
+        together = {first: None, last: None, **dict.fromkeys(runs)}
+        for run in together:
+            for each in together:
+                run.carries.add(each.carries)
+        if not any(stands_for(run.path, last.path) for run in runs):
+            runs = [*(run for run in runs if not stands_for(last.path, run.path)), last]
+        return _Paths(first, runs, last.at + 1, other)
 
-    def _counts_of_paths(self, first: _SymbolicRun, runs: Sequence[_SymbolicRun]) -> Affine:
+    def _counts_of_paths(self, paths: _Paths) -> Affine:
         """How many iterations may be rolled. The plain loop runs the last one of a `for` statement,
         if it may leave the loop, or binds names."""
-        if first.test is not None:
-            return self.range.all_from(first.at)
-        is_last_plain = self._binds or any(run.may_leave for run in runs)
-        return self.range.rolled_from(first.at, is_last_plain)
+        if paths.first.test is not None:
+            return self.range.all_from(paths.first.at)
+        is_last_plain = self._binds or any(run.may_leave for run in paths.runs)
+        return self.range.rolled_from(paths.first.at, is_last_plain)
 
-    def _guard_count(
-        self,
-        runs: Sequence[_SymbolicRun],
-        first: _SymbolicRun,
-        count: Any,
-        counts: Affine,
-        until_new: int,
-    ) -> None:
+    def _guard_count(self, paths: _Paths, count: Any, counts: Affine, until_new: int) -> None:
         """Whether the loop takes all iterations is a branch, unless a plain iteration comes after
         it in any case; so is whether it takes enough of them that places have new arrays. How many
         it takes is the length of what it has appended."""
+        first = paths.first
         if first.lists.parts:
-            self._guard(apply(equal, (count, data_of(count))), runs)
+            self._guard(apply(equal, (count, data_of(count))), paths, int(data_of(count)))
         elif first.test is None and counts == self.range.all_from(first.at):
-            self._guard(apply(equal, (count, counts.const)), runs)
+            self._guard(apply(equal, (count, counts.const)), paths)
         if until_new > (first.test is not None):
-            self._guard(apply(greater_equal, (count, until_new)), runs)
+            self._guard(apply(greater_equal, (count, until_new)), paths, until_new)
 
     def _forget_guards(self, run: _SymbolicRun, values: Container[Value]) -> None:
         guards = self.tracer.guards.conversions
         guards[run.guards :] = [g for g in guards[run.guards :] if g[1] not in values]
 
-    def _guard(self, condition: Any, runs: Sequence[_SymbolicRun]) -> None:
-        """Branch on how many iterations branch as these runs did."""
+    def _guard(self, condition: Any, paths: _Paths, asked: str | int = "all") -> None:
+        """Branch on how many iterations took these paths."""
         value = value_of(condition)
         self.tracer.add_guard(value, "bool")
         self.conditions.add(value)
+        tests = [each for run in paths.runs for each in run.iteration.conditions.items()]
+        known = frozenset([run.path for run in paths.runs])
         for outer in self.tracer.iterations:
-            outer.tests_within[value] = [
-                x for run in runs for x in run.iteration.conditions.items()
-            ]
-
-    def _may_leave(self, run: _SymbolicRun, tested: Value, outcome: bool) -> bool:
-        """Whether the loop may be left where an iteration branches otherwise."""
-        if tested in run.symbolic.tests_within:
-            within = run.symbolic.tests_within[tested]
-            return any(self._may_leave(run, *each) for each in within)
-        where = run.symbolic.tests.get(tested)
-        return where is None or may_leave(self.code, *where, outcome)
+            outer.paths_within[value] = PathsWithin(self.code, asked, known, tests)
 
     def _conditions(self, run: _SymbolicRun, starts: set[Value]) -> dict[Value, bool] | None:
         """What the iteration has branched on, with the branches it took; None if Python depends on
@@ -593,23 +594,6 @@ def _flag(is_bound: bool) -> Carry:
     """Whether some iteration has bound a name: if none has, it has the very array that it had."""
     start = Value(False, CLOSED, (), NO_PARAMS)
     return Carry(start, True if is_bound else start, False)
-
-
-def _are_all_paths(outcomes: Sequence[tuple[bool, ...]]) -> bool:
-    """Whether iterations that branch in these ways take every path that there is."""
-    if len(outcomes) < 2:
-        return [*outcomes] == [()]
-    sides = [[path[1:] for path in outcomes if path[:1] == (side,)] for side in (True, False)]
-    return sum(map(len, sides)) == len(outcomes) and all(map(_are_all_paths, sides))
-
-
-def _path(run: _SymbolicRun) -> Any:
-    """The operations and branches of an iteration."""
-    equations = run.iteration.equations
-    return (
-        tuple([(value.op.name, line) for value, _, line in equations if value.op is not None]),
-        tuple(run.iteration.conditions.values()),
-    )
 
 
 def _marks(tracer: Tracer) -> tuple[int, ...]:

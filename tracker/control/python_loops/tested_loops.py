@@ -56,7 +56,7 @@ class _RunningLoop:
         """Whether the loop goes on, and what the frame is to test."""
         roller = self.roller
         if roller.run is None:
-            roller.paths = []  # a plain iteration may have changed what they depend on
+            roller.paths = None  # a plain iteration may have changed what they depend on
         elif loop is self.loop:
             rolled = roller.end(self.frame, value_of(tested))
             tested = tested if rolled is None else rolled.test

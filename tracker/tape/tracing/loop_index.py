@@ -142,7 +142,7 @@ class SymbolicIteration:
     growing      the values that are computed from slices whose extents move
     counts       the trip counts of inner loops, by the numbers that say so
     tests        where Python has branched on values: (code, offset of the instruction)
-    tests_within what inner loops have branched on, by the values that say how often they did
+    paths_within the paths of inner loops, by the values that say how many iterations took them
     has_learned  whether something depends on an extent, or a position, of this iteration alone
     ends_short   whether an inner loop has too few iterations in the last ones
     """
@@ -154,7 +154,7 @@ class SymbolicIteration:
         self.growing: set[Value] = set()
         self.counts: dict[Value, Affine] = {}
         self.tests: dict[Value, tuple[CodeType, int]] = {}
-        self.tests_within: dict[Value, list[tuple[Value, bool]]] = {}
+        self.paths_within: dict[Value, Any] = {}
         self.has_learned = self.ends_short = False
         self.number = Value(now, CLOSED, (), NO_PARAMS)
         self.forms[self.number] = Affine.of(0, [(self.variable, 1)])
