@@ -550,3 +550,127 @@ class WhileLoops:
 
     with_long_body("a_long_while", "while x > 0.1: ")
     with_long_body("a_long_branch", "for i in range(20):\n  if x < 0.1: break\n  ")
+
+
+NESTED = []
+
+
+def nested(traces):
+    """A program of an array and a number of outer iterations, which are one loop of the trace."""
+
+    def add(f):
+        NESTED.append(pytest.param(f, traces, id=f.__name__))
+        return f
+
+    return add
+
+
+class NestedLoops:
+    """Loops around loops that branch on values."""
+
+    @nested(1)
+    def newton_for_each_element(p, n):
+        points, total = np.linspace(1.0, 2.0, n), p[1] * 0.0
+        for x in points:
+            y = x * 1.0
+            while abs(y**3 - p[0] * y - 9.0) > 1e-9:
+                y = y - (y**3 - p[0] * y - 9.0) / (3.0 * y * y + p[0])
+            total = total + y * p[1]
+        return total
+
+    @nested(None)
+    def bisection_for_each_element(p, n):
+        points, found = np.linspace(0.1, 2.0, n), np.zeros(n)
+        for i in range(n):
+            low, high = p[0] * 0.0, p[0] * 0.0 + 8.0
+            for _ in range(30):
+                middle = 0.5 * (low + high)
+                if middle**3 + middle > p[0] * points[i]:
+                    high = middle
+                else:
+                    low = middle
+            found[i] = low * p[1] + points[i] * p[2]
+        return np.sum(found**2)
+
+    @nested(None)
+    def escape_times(p, n):
+        points, total = np.linspace(-1.5, 0.5, n), p[2] * 0.0
+        for c in points:
+            x, y, k = c * 0.0, c * 0.0, 0
+            while k < 20 and x * x + y * y < 4.0:
+                x, y = x * x - y * y + c * p[0] * 0.3, 2.0 * x * y + 0.3 * p[1]
+                k += 1
+            total = total + 0.01 * np.sqrt(x * x + y * y) + k
+        return total
+
+    @nested(None)
+    def reset_above_a_threshold(p, n):
+        v, total = np.zeros(8), p[0] * 0.0
+        for _ in range(n):
+            for j in range(8):
+                v[j] = v[j] + 0.1 * (p[0] * (1.0 + 0.1 * j) - v[j])
+                if v[j] > 1.2:
+                    v[j] = 0.0
+                    total = total + p[1]
+        return total + np.sum(v)
+
+    @nested(None)
+    def walls(p, n):
+        x, v = np.linspace(0.1, 0.9, 9) * p[0], np.linspace(-1.0, 1.0, 9) * p[1]
+        for _ in range(n):
+            for i in range(9):
+                x[i] = x[i] + 0.05 * v[i]
+                if x[i] < 0.0:
+                    x[i], v[i] = -x[i], -v[i]
+        return np.sum(x**2) + v[3]
+
+    @nested(None)
+    def early_exercise(p, n):
+        v = np.maximum(np.linspace(3.0, -3.0, n + 1) * p[0], 0.0)
+        for i in range(n - 1, -1, -1):
+            for j in range(i + 1):
+                stay, leave = 0.5 * v[j] + 0.49 * v[j + 1], p[1] * (1.0 - 0.15 * j)
+                if leave > stay:
+                    v[j] = leave
+                else:
+                    v[j] = stay
+        return v[0] * p[2]
+
+    @nested(None)
+    def rare_contacts(p, n):
+        x, energy = np.linspace(0.0, 1.0, n) ** 2 * p[0], p[1] * 0.0
+        for i in range(n):
+            for j in range(i):
+                if x[i] - x[j] < 0.02:
+                    energy = energy + (0.02 - x[i] + x[j]) * p[1]
+        return energy + np.sum(x)
+
+    @nested(None)
+    def bounces(p, n):
+        y, v, k = p[0] * 0.2, p[1] * 0.0, 0
+        while k < n:
+            low = y + 0.05 * v
+            if low < 0.0:
+                a, b = 0.0 * p[0], 0.0 * p[0] + 0.05
+                for _ in range(20):
+                    c = 0.5 * (a + b)
+                    if y + c * v < 0.0:
+                        b = c
+                    else:
+                        a = c
+                y, v = a * p[2], -0.8 * v
+            else:
+                y, v = low, v - 0.05 * p[1] * 9.8
+            k += 1
+        return y + 0.1 * v
+
+    @nested(None)
+    def appended_sums(p, n):
+        points, found = np.linspace(0.0, 2.0, 12), []
+        for i in range(n):
+            s = p[2] * 0.0
+            for x in points:
+                if x * p[0] > 1.0 + 0.1 * i:
+                    s = s + x
+            found.append(s * p[1])
+        return np.sum(np.array(found) ** 2)

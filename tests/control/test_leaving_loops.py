@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from leaving_loop_programs import PROGRAMS
+from leaving_loop_programs import NESTED, PROGRAMS
 
 import tracker
 from tracker.control.python_loops import rolling
@@ -44,6 +44,25 @@ def test_gradients(f, traces):
         np.testing.assert_allclose(tracker.gradient(outside, p)[0], want, rtol=1e-9, atol=1e-13)
     if traces is not None:
         assert compiled.cache_info().traces <= traces
+
+
+@pytest.mark.parametrize(("f", "traces"), NESTED)
+def test_loops_within_loops(f, traces):
+    compiled = tracker.jit(tracker.value_and_grad(f))
+    for p in POINTS:
+        want, slopes = tracker.value_and_grad(f)(p, 12)
+        have, found = compiled(p, 12)
+        np.testing.assert_allclose(have, want, rtol=1e-9)
+        np.testing.assert_allclose(found, slopes, rtol=1e-7, atol=1e-10)
+    if traces is not None:
+        assert compiled.cache_info().traces <= traces
+
+
+@pytest.mark.parametrize(("f", "traces"), NESTED)
+def test_loops_within_loops_are_one(f, traces, monkeypatch):
+    monkeypatch.setattr(rolling, "_MIN_EQUATIONS", 1)
+    few, more = (str(tracker.jit(f).ir(POINTS[0], n)) for n in (40, 80))
+    assert few.count("\n") == more.count("\n")
 
 
 # Drawn programs -----------------------------------------------------------------------------------

@@ -152,19 +152,19 @@ class GrowingLists:
     def extend(
         self,
         count: int,
-        stacks: Mapping[Value, Any],
+        stacks: Sequence[Any],
         numbers: Mapping[Value, Sequence[Any]],
         after: Mapping[Place, Any],
     ) -> None:
-        """Have lists what all iterations append: rows of stacks, or plain numbers. `after`: what
-        places have after the loop."""
+        """Have lists what all iterations append: rows of stacks (one for each of the values, or
+        None), or plain numbers. `after`: what places have after the loop."""
         objects: dict[int, list[Any]] = {}
-        for key, leaf in self.leaves.items():
+        for (key, leaf), stack in zip(self.leaves.items(), stacks, strict=True):
             value = value_of(leaf)
             if value in numbers:
                 objects[key] = list(numbers[value])
-            elif value in stacks:
-                objects[key] = rows_of(stacks[value], value.aval)
+            elif stack is not None:
+                objects[key] = rows_of(stack, value.aval)
             else:
                 objects[key] = [wrap(value) for _ in range(count)]
         for name, started in self.starts.items():

@@ -96,8 +96,9 @@ class _Source:
 
 def _source(kind: str, given: tuple[Any, ...]) -> _Source | None:
     if kind == "range":
-        moves = any(type(x) is Tracked for x in given)
-        return _moving_range_source(*given) if moves else _plain_range_source(range(*given))
+        if any(type(x) is Tracked and affine_form(x) is not None for x in given):
+            return _moving_range_source(*given)
+        return _plain_range_source(range(*given))  # an argument is guarded to be this number
     if kind == "rows":
         return _rows_source(*given)
     if kind == "reversed":

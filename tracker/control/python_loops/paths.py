@@ -1,12 +1,13 @@
 """The paths that the iterations of a loop take: what they branch on, in order.
 
-A path is a tuple of steps: where an iteration has tested a value, with the outcome, and the inner
+A path is a tuple of steps: where an iteration has tested a value, with the outcome; and the inner
 loops of which a value says that their iterations have taken known paths (`PathsWithin`). An inner
 loop of which every path is known is no step.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType
 from typing import TypeAlias
@@ -40,21 +41,23 @@ class PathsWithin:
         )
 
 
-Step: TypeAlias = "PathsWithin | tuple[CodeType, int, bool] | tuple[Value, bool]"
+Step: TypeAlias = "PathsWithin | tuple[CodeType | None, int, bool]"
 Path: TypeAlias = tuple[Step, ...]
 
 
 def path_of(iteration: SymbolicIteration, conditions: Mapping[Value, bool]) -> Path:
-    """The path of an iteration that has branched on these values."""
-    return tuple([_step(iteration, *each) for each in conditions.items()])
-
-
-def _step(iteration: SymbolicIteration, tested: Value, outcome: bool) -> Step:
-    within: PathsWithin | None = iteration.paths_within.get(tested)
-    if within is not None:
-        return within
-    where = iteration.tests.get(tested)
-    return (tested, outcome) if where is None else (*where, outcome)
+    """The path of an iteration that has branched on these values. What no code tests (whether a
+    divisor is zero) is known by its number."""
+    steps: list[Step] = []
+    numbers = itertools.count()
+    for tested, outcome in conditions.items():
+        within: PathsWithin | None = iteration.paths_within.get(tested)
+        where = iteration.tests.get(tested)
+        if within is not None:
+            steps.append(within)
+        else:
+            steps.append((*where, outcome) if where else (None, next(numbers), outcome))
+    return tuple(steps)
 
 
 def stands_for(path: Path, other: Path) -> bool:

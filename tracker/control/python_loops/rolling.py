@@ -374,7 +374,7 @@ class LoopRoller:
             data if data is not None else made for data, made in zip(exact, results, strict=True)
         ]
         self._assign(run, dict(zip(run.carries.all, found, strict=True)), frame)
-        lists.extend(count, stacks, numbers, run.places.read(frame))
+        lists.extend(count, [*map(stacks.get, lists.values)], numbers, run.places.read(frame))
         if is_segment:
             self.attempts.restart()
         else:
@@ -447,7 +447,7 @@ class LoopRoller:
         self._forget_guards(first, self.conditions)
         if not has_all_paths:
             self._guard(loop.are_alike, paths)
-        self._finish(first, count, results, stacks, frame)
+        self._finish(paths, count, results, stacks, frame)
         self.attempts.stop()
         return RolledLoop(first.at, count, None, None)
 
@@ -479,7 +479,7 @@ class LoopRoller:
         self._guard_count(paths, loop.count, counts, until_new)
         if loop.length > count:
             stacks = {x: stack[:count] for x, stack in stacks.items()}
-        found = self._finish(first, count, results, stacks, frame)
+        found = self._finish(paths, count, results, stacks, frame)
         if first.test is None:
             is_left = count == counts.high or any(run.may_leave for run in runs)
         else:
@@ -492,19 +492,22 @@ class LoopRoller:
 
     def _finish(
         self,
-        first: _SymbolicRun,
+        paths: _Paths,
         count: int,
         results: Sequence[Any],
         stacks: Mapping[Value, Any],
         frame: FrameType,
     ) -> Mapping[Place | int, Any]:
-        """Give places, arrays and lists what they have after so many iterations."""
+        """Give places, arrays and lists what they have after so many iterations. `stacks`: by what
+        the first of the paths has appended."""
+        first = paths.first
         found = dict(zip(first.carries.all, results, strict=False))
         for flag in results[len(found) :]:
             self.tracer.add_guard(value_of(flag), "bool")
             self.conditions.add(value_of(flag))
         self._assign(first, found, frame)
-        first.lists.extend(count, stacks, {}, first.places.read(frame))
+        appended = [*map(stacks.get, paths.runs[0].lists.values)]
+        first.lists.extend(count, appended, {}, first.places.read(frame))
         return found
 
     def _with_new_path(self, known: _Paths | None, last: _SymbolicRun) -> _Paths:
