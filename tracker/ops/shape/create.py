@@ -42,7 +42,7 @@ def _astype_vjp(g: Any, y: Any, x: Any, *, dtype: Any) -> Any:
     have = np.result_type(x)
     if have.kind != "c" and np.iscomplexobj(g):
         g = np.real(g)
-    return np.astype(g, have) if have.kind in "fc" else g
+    return np.astype(as_array(g), have) if have.kind in "fc" else g
 
 
 astype = declare(
