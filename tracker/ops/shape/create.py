@@ -42,7 +42,7 @@ def _astype_vjp(g: Any, y: Any, x: Any, *, dtype: Any) -> Any:
     have = np.result_type(x)
     if have.kind != "c" and np.iscomplexobj(g):
         g = np.real(g)
-    return np.astype(as_array(g), have) if have.kind in "fc" else g
+    return np.astype(g, have) if have.kind in "fc" else g
 
 
 astype = declare(
@@ -136,7 +136,7 @@ item = declare(  # a NumPy scalar as a Python number
     infer=_item_infer,
     evaluate=lambda x: np.asarray(x).item(),
     jvp=LINEAR,
-    vjp=[lambda g, y, x: project(g, x)],
+    vjp=[lambda g, y, x: as_array(project(g, x))],  # what rules of NumPy's values may index
     lower=View(lambda e, index, x: (0, (), None)),
 )
 copy = declare(
