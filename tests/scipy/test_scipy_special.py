@@ -100,7 +100,7 @@ def test_binomials_at_the_edges(repetition):
     ("comb", ([10, 10], [3, 4]), {}), ("comb", (10, 3), {}),
     ("comb", (np.array([10.0], "f"), 3), {}), ("perm", ([10, 10], [3, 4]), {}),
     ("perm", (10, 3.5), {}), ("factorial", ([3, -4],), {}), ("factorial", (-1.1,), {}),
-    ("factorial", (-1.1,), {"extend": "complex"}),
+    ("factorial", (-1.1,), {"extend": "complex"}), ("factorial", (np.array([2.5], "f"),), {}),
     ("factorial", ([-1.0, -2.0, 2.5],), {"extend": "complex"}),
     ("factorial", (0.5 + 1j,), {"extend": "complex"}), ("logsumexp", (np.zeros(0),), {}),
     ("logsumexp", (np.zeros((0, 2), "f"), 0), {}),

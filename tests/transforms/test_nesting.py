@@ -117,6 +117,7 @@ SCALAR = {name: FUNCTIONS[name] for name in ("chain", "branch", "arrays", "write
     "product": lambda x: np.prod(np.stack([x, x * x, np.exp(x)])),
     "matrix": lambda x: np.sum((x * np.ones((2, 2))) @ np.stack([np.stack([x, 2.0]), V[:2]])),
     "where": lambda x: np.where(x > 0.2, x**3, 0.0) + np.maximum(x, 0.1) ** 2,
+    "conversions": lambda x: np.float64(x) ** 3 * np.asarray(x)[None][0],
 }
 
 

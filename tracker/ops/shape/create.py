@@ -136,7 +136,7 @@ item = declare(  # a NumPy scalar as a Python number
     infer=_item_infer,
     evaluate=lambda x: np.asarray(x).item(),
     jvp=LINEAR,
-    vjp=[lambda g, y, x: project(g, x)],
+    vjp=[lambda g, y, x: as_array(project(g, x))],  # what rules of NumPy's values may index
     lower=View(lambda e, index, x: (0, (), None)),
 )
 copy = declare(

@@ -182,7 +182,8 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
         return y if np.iscomplexobj(n) else np.where(n == -1, math.nan, y)[()]
     if np.iscomplexobj(n):
         raise ValueError("the factorial of complex numbers: pass extend='complex'")
-    return np.where(n < 0, 0.0, scipy.special.gamma(np.where(n < 0, 0.0, n) + 1))[()]
+    y = np.where(n < 0, 0.0, scipy.special.gamma(np.where(n < 0, 0.0, n) + 1))
+    return np.astype(y, float) if np.ndim(n) else y[()]  # as SciPy, of float32, too
 
 
 @drop_in(scipy.special)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
+import itertools
 import types
 from collections.abc import Iterator, Sequence
 from types import CodeType, FrameType
@@ -93,14 +94,25 @@ def _target_expression(code: CodeType, offset: int) -> Sequence[_Step]:
         slot -= 1
     found: list[_Step | None] = []
     depth = 0
-    for operation, effect in reversed([each for step in steps[:-1] for each in _operations(step)]):
+    for operation, effect in _straight_line(steps):
         if found or depth == slot + 1:  # of the expression, which ends at this depth
             found.append(operation)
         depth -= effect
         if depth <= slot:
             break
+    else:
+        return ()
     known = tuple(each for each in reversed(found) if each is not None)
     return known if len(known) == len(found) else ()
+
+
+def _straight_line(steps: Sequence[dis.Instruction]) -> Iterator[tuple[_Step | None, int]]:
+    """What the instructions before the last one do, latest first, as far as nothing jumps between
+    them: `(a if c else b)[0] = x` stores into one of two."""
+    for step, following in reversed(list(itertools.pairwise(steps))):
+        if following.is_jump_target:
+            return
+        yield from reversed(list(_operations(step)))
 
 
 def _operations(step: dis.Instruction) -> Iterator[tuple[_Step | None, int]]:
