@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 from tables import refused
 
 from tracker import UnsupportedError, data, gradient, jit, param, value_and_grad
-from tracker.scipy import SUBMODULES, interpolate, sparse, spatial, stats
+from tracker.scipy import SUBMODULES, interpolate, spatial, stats
 from tracker.scipy._bridge.classes import DropIn, ScipyClass
 from tracker.testing import ngradient
 

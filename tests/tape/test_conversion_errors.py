@@ -46,6 +46,7 @@ def line(text, **names):
 SCALAR = "a tracked value of shape (), dtype float64"
 ZEROS = "Make the array with np.zeros_like(t), np.zeros(n, like=t), or np.array(a)"
 DATA = "Use tracker.data(t) where no gradient is wanted"
+FIELDS = "Keep one array for each field, in a dict, a named tuple or a dataclass"
 ITSELF = "Use t itself, or tracker.data(t) where no gradient is wanted"
 
 
@@ -95,6 +96,9 @@ TEXTS = {
     "PLAIN[0] += t": stores("PLAIN[...] = t"),
     "MODEL.state[1] = t": stores("MODEL.state[...] = t", "(2,)"),
     "z = np.zeros(2, complex); kept = [z]; z[0] = t": stores("z[...] = t", "(2,)", "complex128"),
+    "z = np.zeros(2, 'f8,f8')['f0'][:1]; kept = [z]; z[0] = t": stores(
+        "z[...] = t", "(1,)"
+    ).replace(ZEROS, FIELDS),
     "[PLAIN][0][0] = t": stores("x[...] = t", ""),
     "PLAIN.fill(t)": stores("numpy.ndarray.fill"),
     "[PLAIN][0].fill(t)": stores("(...).fill", ""),
@@ -110,10 +114,7 @@ TEXTS = {
         "numpy.ma.MaskedArray.__mul__",
         "Keep the mask beside the array: np.where(mask, 0.0, t), np.sum(t, where=~mask)",
     ),
-    "np.rec.fromarrays([t, t])": turns(
-        "numpy.rec.fromarrays",
-        "Keep one array for each field, in a dict, a named tuple or a dataclass",
-    ),
+    "np.rec.fromarrays([t, t])": turns("numpy.rec.fromarrays", FIELDS),
     "scipy.integrate.RK45(lambda x, y: -t * y, 0.0, PLAIN, 1.0)": turns(
         "scipy.integrate.RK45", "Use scipy.integrate.solve_ivp, whose solution is differentiable"
     ).replace("()", "(3,)"),

@@ -52,6 +52,7 @@ _STEPPED_HINT = "Use scipy.integrate.solve_ivp, whose solution is differentiable
 _QHULL_HINT = (
     "Give it tracker.data(points), and compute with the points that it names: points[hull.vertices]"
 )
+_FIELDS_HINT = "Keep one array for each field, in a dict, a named tuple or a dataclass"
 _HINTS = {  # by the beginning of the call's name
     "float": _NUMBER_HINT,
     "complex": _NUMBER_HINT,
@@ -80,7 +81,7 @@ _HINTS = {  # by the beginning of the call's name
         _STEPPED_HINT,
     ),
     **dict.fromkeys(("scipy.spatial.ConvexHull", "scipy.spatial.Voronoi"), _QHULL_HINT),
-    "numpy.rec.": "Keep one array for each field, in a dict, a named tuple or a dataclass",
+    "numpy.rec.": _FIELDS_HINT,
 }
 
 
@@ -125,12 +126,22 @@ def _store_text(name: str, layout: _Layout, target: Any, where: str) -> str:
     array = "a plain array"
     if isinstance(target, np.ndarray):
         array = f"{array} {_described(_layout(target))}"
+    hint = _FIELDS_HINT if _has_fields(target) else STORE_HINT
     return message(
         f"{name} would store a tracked value {_described(layout)} into {array} and lose its "
         "gradient",
-        _instead(name) if name.startswith("scipy.sparse.") else STORE_HINT,
+        _instead(name) if name.startswith("scipy.sparse.") else hint,
         where,
     )
+
+
+def _has_fields(array: Any) -> bool:
+    """Whether an array is, or views, a field of a structured array."""
+    while isinstance(array, np.ndarray):
+        if array.dtype.names:
+            return True
+        array = array.base
+    return False
 
 
 def _running_call() -> tuple[Call, str]:
