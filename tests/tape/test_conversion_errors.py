@@ -250,9 +250,21 @@ def frames(tmp_path, monkeypatch):
             "frames.Series(V) * t",
             r"frames\.Series\.__mul__ would turn .*Use its \.to_numpy\(\), as a Series holds plain",
         ),
-        ("frames.Series(V)[0] = t", r"frames\.Series\.__setitem__ would store .* Make the array"),
+        ("frames.Series(V)[0] = t", r"frames\.Series\.__setitem__ would store .* has its code"),
         ("frames.Series(t)", r"frames\.Series would turn .*Use tracker\.data\(t\) where no"),
-        ("frames.scaled(t)", r"frames\.scaled would turn .*Use tracker\.data\(t\) where no"),
+        (
+            "frames.scaled(t)",
+            r"frames\.scaled would turn .*\. tracker\.config\(plain=\('frames',\)\) has its code "
+            r"count as yours\. Use tracker\.data\(t\) where no",
+        ),
+        (
+            "tracker.config(plain=('abc', 'frames')); frames.scaled(t)",
+            r"frames\.scaled would turn [^.]*\. Use tracker\.data",
+        ),
+        (
+            "tracker.config(plain=('abc',)); frames.scaled(t)",
+            r"tracker\.config\(plain=\('abc', 'frames'\)\)",
+        ),
         ("f = frames.scaled; f(t)", r"frames\.scaled would turn"),
         ("[frames.scaled][0](t)", r"frames\.scaled would turn"),
         ("frames.applied(math.sin, t)", r"frames\.applied would turn"),
@@ -260,7 +272,7 @@ def frames(tmp_path, monkeypatch):
     ],
 )
 def test_other_packages_are_named_at_the_users_line(frames, program, want):
-    with pytest.raises(ConversionError, match=want) as caught:
+    with tracker.config(), pytest.raises(ConversionError, match=want) as caught:
         line(program, frames=frames)(param(2.0))
     assert str(caught.value).endswith("(at /home/user/model.py:2)")
 

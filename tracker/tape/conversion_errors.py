@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from tracker.config import current
 from tracker.errors import ConversionError, message
 from tracker.support.frames.call_names import STORING, Call, running_call
 from tracker.tape.record import aval_of, holds_tracked
-from tracker.user_frames import line_of, user_call
+from tracker.user_frames import INSTALLED, line_of, user_call
 
 STORE_HINT = "Make the array with np.zeros_like(t), np.zeros(n, like=t), or np.array(a)"
 _PLAIN = "Use tracker.data(t) where no gradient is wanted"
@@ -126,11 +127,14 @@ def _store_text(name: str, layout: _Layout, target: Any, where: str) -> str:
     array = "a plain array"
     if isinstance(target, np.ndarray):
         array = f"{array} {_described(_layout(target))}"
-    hint = _FIELDS_HINT if _has_fields(target) else STORE_HINT
+    if name.startswith("scipy.sparse."):
+        hint = _instead(name)
+    else:
+        hint = _FIELDS_HINT if _has_fields(target) else _package_hint(name) or STORE_HINT
     return message(
         f"{name} would store a tracked value {_described(layout)} into {array} and lose its "
         "gradient",
-        _instead(name) if name.startswith("scipy.sparse.") else hint,
+        hint,
         where,
     )
 
@@ -188,7 +192,20 @@ def _instead(name: str) -> str:
     holder = _found(owner)
     if isinstance(holder, type) and hasattr(holder, "to_numpy"):
         return f"Use its .to_numpy(), as a {holder.__name__} holds plain numbers"
-    return _PLAIN
+    return _package_hint(name) or _PLAIN
+
+
+def _package_hint(name: str) -> str:
+    """What to type for a call of an installed package in Python; "" for any other."""
+    package = name.partition(".")[0]
+    file = getattr(sys.modules.get(package), "__file__", None) or ""
+    followed = current().plain or frozenset()
+    if package in {"numpy", "scipy", *followed} or name.startswith(tuple(_HINTS)):
+        return ""
+    if not (file.endswith(".py") and INSTALLED.search(file)):
+        return ""
+    packages = (*sorted(followed), package)
+    return f"tracker.config(plain={packages!r}) has its code count as yours. {_PLAIN}"
 
 
 def _split(name: str) -> tuple[str, list[str]]:
