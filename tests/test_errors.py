@@ -80,6 +80,8 @@ def test_unsupported():
         (lambda: np.sort(p, order="x"), "order='x'"),
         (lambda: p * "text", "str"),
         (lambda: p + {}, "dict"),
+        (lambda: p.view(np.recarray), r"viewed as recarray.*data\(x\)"),
+        (lambda: p[None].view(np.matrix), r"viewed as matrix.*np\.block for np\.bmat"),
     ]:
         with pytest.raises(tracker.UnsupportedError, match=name) as caught:
             call()

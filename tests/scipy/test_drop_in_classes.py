@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 from tables import refused
 
 from tracker import UnsupportedError, data, gradient, jit, param, value_and_grad
-from tracker.scipy import SUBMODULES, interpolate, sparse, spatial, stats
+from tracker.scipy import SUBMODULES, interpolate, spatial, stats
 from tracker.scipy._bridge.classes import DropIn, ScipyClass
 from tracker.testing import ngradient
 
@@ -221,9 +221,6 @@ test_refused = refused(
             r"scipy\.stats\.norm\.fit has": lambda: stats.norm.fit(P),
             r"multivariate_normal\.rvs has": lambda: stats.multivariate_normal.rvs(P),
             r"scipy\.stats\.norm\(\.\.\.\)\.expect has": lambda: stats.norm(param(1.0)).expect(),
-            r"\.eliminate_zeros of a csr_array .* A\.data": lambda: sparse.csr_array(
-                param(np.eye(2))
-            ).eliminate_zeros(),
         }
     }
 )

@@ -46,6 +46,7 @@ def line(text, **names):
 SCALAR = "a tracked value of shape (), dtype float64"
 ZEROS = "Make the array with np.zeros_like(t), np.zeros(n, like=t), or np.array(a)"
 DATA = "Use tracker.data(t) where no gradient is wanted"
+FIELDS = "Keep one array for each field, in a dict, a named tuple or a dataclass"
 ITSELF = "Use t itself, or tracker.data(t) where no gradient is wanted"
 
 
@@ -95,6 +96,9 @@ TEXTS = {
     "PLAIN[0] += t": stores("PLAIN[...] = t"),
     "MODEL.state[1] = t": stores("MODEL.state[...] = t", "(2,)"),
     "z = np.zeros(2, complex); kept = [z]; z[0] = t": stores("z[...] = t", "(2,)", "complex128"),
+    "z = np.zeros(2, 'f8,f8')['f0'][:1]; kept = [z]; z[0] = t": stores(
+        "z[...] = t", "(1,)"
+    ).replace(ZEROS, FIELDS),
     "[PLAIN][0][0] = t": stores("x[...] = t", ""),
     "PLAIN.fill(t)": stores("numpy.ndarray.fill"),
     "[PLAIN][0].fill(t)": stores("(...).fill", ""),
@@ -110,10 +114,7 @@ TEXTS = {
         "numpy.ma.MaskedArray.__mul__",
         "Keep the mask beside the array: np.where(mask, 0.0, t), np.sum(t, where=~mask)",
     ),
-    "np.rec.fromarrays([t, t])": turns(
-        "numpy.rec.fromarrays",
-        "Keep one array for each field, in a dict, a named tuple or a dataclass",
-    ),
+    "np.rec.fromarrays([t, t])": turns("numpy.rec.fromarrays", FIELDS),
     "scipy.integrate.RK45(lambda x, y: -t * y, 0.0, PLAIN, 1.0)": turns(
         "scipy.integrate.RK45", "Use scipy.integrate.solve_ivp, whose solution is differentiable"
     ).replace("()", "(3,)"),
@@ -249,9 +250,21 @@ def frames(tmp_path, monkeypatch):
             "frames.Series(V) * t",
             r"frames\.Series\.__mul__ would turn .*Use its \.to_numpy\(\), as a Series holds plain",
         ),
-        ("frames.Series(V)[0] = t", r"frames\.Series\.__setitem__ would store .* Make the array"),
+        ("frames.Series(V)[0] = t", r"frames\.Series\.__setitem__ would store .* has its code"),
         ("frames.Series(t)", r"frames\.Series would turn .*Use tracker\.data\(t\) where no"),
-        ("frames.scaled(t)", r"frames\.scaled would turn .*Use tracker\.data\(t\) where no"),
+        (
+            "frames.scaled(t)",
+            r"frames\.scaled would turn .*\. tracker\.config\(plain=\('frames',\)\) has its code "
+            r"count as yours\. Use tracker\.data\(t\) where no",
+        ),
+        (
+            "tracker.config(plain=('abc', 'frames')); frames.scaled(t)",
+            r"frames\.scaled would turn [^.]*\. Use tracker\.data",
+        ),
+        (
+            "tracker.config(plain=('abc',)); frames.scaled(t)",
+            r"tracker\.config\(plain=\('abc', 'frames'\)\)",
+        ),
         ("f = frames.scaled; f(t)", r"frames\.scaled would turn"),
         ("[frames.scaled][0](t)", r"frames\.scaled would turn"),
         ("frames.applied(math.sin, t)", r"frames\.applied would turn"),
@@ -259,7 +272,7 @@ def frames(tmp_path, monkeypatch):
     ],
 )
 def test_other_packages_are_named_at_the_users_line(frames, program, want):
-    with pytest.raises(ConversionError, match=want) as caught:
+    with tracker.config(), pytest.raises(ConversionError, match=want) as caught:
         line(program, frames=frames)(param(2.0))
     assert str(caught.value).endswith("(at /home/user/model.py:2)")
 

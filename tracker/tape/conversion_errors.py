@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from tracker.config import current
 from tracker.errors import ConversionError, message
 from tracker.support.frames.call_names import STORING, Call, running_call
 from tracker.tape.record import aval_of, holds_tracked
-from tracker.user_frames import line_of, user_call
+from tracker.user_frames import INSTALLED, line_of, user_call
 
 STORE_HINT = "Make the array with np.zeros_like(t), np.zeros(n, like=t), or np.array(a)"
 _PLAIN = "Use tracker.data(t) where no gradient is wanted"
@@ -52,6 +53,7 @@ _STEPPED_HINT = "Use scipy.integrate.solve_ivp, whose solution is differentiable
 _QHULL_HINT = (
     "Give it tracker.data(points), and compute with the points that it names: points[hull.vertices]"
 )
+_FIELDS_HINT = "Keep one array for each field, in a dict, a named tuple or a dataclass"
 _HINTS = {  # by the beginning of the call's name
     "float": _NUMBER_HINT,
     "complex": _NUMBER_HINT,
@@ -80,7 +82,7 @@ _HINTS = {  # by the beginning of the call's name
         _STEPPED_HINT,
     ),
     **dict.fromkeys(("scipy.spatial.ConvexHull", "scipy.spatial.Voronoi"), _QHULL_HINT),
-    "numpy.rec.": "Keep one array for each field, in a dict, a named tuple or a dataclass",
+    "numpy.rec.": _FIELDS_HINT,
 }
 
 
@@ -125,12 +127,25 @@ def _store_text(name: str, layout: _Layout, target: Any, where: str) -> str:
     array = "a plain array"
     if isinstance(target, np.ndarray):
         array = f"{array} {_described(_layout(target))}"
+    if name.startswith("scipy.sparse."):
+        hint = _instead(name)
+    else:
+        hint = _FIELDS_HINT if _has_fields(target) else _package_hint(name) or STORE_HINT
     return message(
         f"{name} would store a tracked value {_described(layout)} into {array} and lose its "
         "gradient",
-        _instead(name) if name.startswith("scipy.sparse.") else STORE_HINT,
+        hint,
         where,
     )
+
+
+def _has_fields(array: Any) -> bool:
+    """Whether an array is, or views, a field of a structured array."""
+    while isinstance(array, np.ndarray):
+        if array.dtype.names:
+            return True
+        array = array.base
+    return False
 
 
 def _running_call() -> tuple[Call, str]:
@@ -177,7 +192,20 @@ def _instead(name: str) -> str:
     holder = _found(owner)
     if isinstance(holder, type) and hasattr(holder, "to_numpy"):
         return f"Use its .to_numpy(), as a {holder.__name__} holds plain numbers"
-    return _PLAIN
+    return _package_hint(name) or _PLAIN
+
+
+def _package_hint(name: str) -> str:
+    """What to type for a call of an installed package in Python; "" for any other."""
+    package = name.partition(".")[0]
+    file = getattr(sys.modules.get(package), "__file__", None) or ""
+    followed = current().plain or frozenset()
+    if package in {"numpy", "scipy", *followed} or name.startswith(tuple(_HINTS)):
+        return ""
+    if not (file.endswith(".py") and INSTALLED.search(file)):
+        return ""
+    packages = (*sorted(followed), package)
+    return f"tracker.config(plain={packages!r}) has its code count as yours. {_PLAIN}"
 
 
 def _split(name: str) -> tuple[str, list[str]]:

@@ -293,6 +293,7 @@ CUBIC = scipy.interpolate.CubicSpline(X, X**2)
 KDE = scipy.stats.gaussian_kde(np.arange(5.0))
 NORMAL = scipy.stats.norm(0.1, 2.0)
 
+FLOATS = sys.float_info
 PURE = {
     "math": lambda x: x * math.sin(1.0) + cmath_real(),
     "itertools": lambda x: x * sum(itertools.chain([1], [2])),
@@ -309,6 +310,7 @@ PURE = {
     "path": lambda x: x * len(os.path.join("a", "b")) * len(Path("/a/b").name),
     "date": lambda x: x * (datetime.date(2020, 1, 2) - datetime.date(2020, 1, 1)).days,
     "environment": lambda x: x * len(os.environ.get("ASKING", "a")),
+    "limits": lambda x: x * sys.float_info.epsilon + FLOATS.max * 1e-300,
     "seeded": lambda x: x * np.random.default_rng(0).random(),
     "printed": lambda x: (print("traced"), print(1, file=sys.stderr), x)[2],
     "logged": _logged,

@@ -109,6 +109,39 @@ def test_within_another_derivative():
     same_numbers(tracker.data(tracker.hvp(compiled, p, V)), tracker.hvp(scalar, X, V))
 
 
+class Net:
+    w = X
+
+
+@pytest.mark.parametrize("reads_first", [False, True])
+def test_what_an_eager_derivative_left_in_an_object_is_plain(reads_first):
+    net = Net()
+
+    def loss(w):
+        old = np.sum(net.w) if reads_first else 1.0
+        net.w = w
+        return np.sum(np.tanh(net.w) * old)
+
+    def outer(f, s):
+        net.w = s * X
+        return np.sum(tracker.gradient(f, s * V)[0])
+
+    def run(f):
+        net.w = X
+        given = [V + k for k in range(12)]
+        return [tracker.gradient(loss, X), *(tracker.gradient(f, w) for w in given)]
+
+    compiled = jit(loss)
+    same_numbers(run(compiled), run(loss))
+    assert compiled._jitted.derivatives and all(
+        each.cache_info().traces == 1 for each in compiled._jitted.derivatives.values()
+    )
+    same_numbers(
+        tracker.gradient(lambda s: outer(compiled, s), 2.0),
+        tracker.gradient(lambda s: outer(loss, s), 2.0),
+    )
+
+
 def test_wrong_tangents_are_refused():
     compiled = jit(scalar)
     with pytest.raises(UnsupportedError, match="1 arguments need 1 tangents; 2 were given"):

@@ -13,6 +13,7 @@ import weakref
 import fresh_python
 import numpy as np
 import pytest
+from pytest import approx
 
 import tracker
 from tracker.errors import CompileError
@@ -252,6 +253,33 @@ def test_a_starting_job_does_not_take_the_gil_from_its_caller(monkeypatch):
     order.append("caller")
     job.wait()
     assert order == ["caller", "job"]
+
+
+@pytest.mark.parametrize(
+    ("usual", "set_meanwhile", "during", "after"),
+    [
+        (0.005, None, 0.0002, 0.005),
+        (0.0001, None, 0.0001, 0.0001),
+        (0.005, 0.002, 0.0002, 0.002),
+        (0.0029, None, 0.0002, 0.0029),
+    ],
+)
+def test_others_get_the_gil_soon_while_a_thread_compiles(usual, set_meanwhile, during, after):
+    kept, seen = sys.getswitchinterval(), []
+
+    def work():
+        seen.append(sys.getswitchinterval())
+        if set_meanwhile is not None:
+            sys.setswitchinterval(set_meanwhile)
+
+    sys.setswitchinterval(usual)
+    try:
+        job = compile_queue.enqueue(work)
+        compile_queue.start(job)
+        compile_queue.drain()
+        assert (seen, sys.getswitchinterval()) == (approx([during]), approx(after))
+    finally:
+        sys.setswitchinterval(kept)
 
 
 def test_an_interrupted_job_is_done_by_the_next_caller():

@@ -44,6 +44,9 @@ CASES = {
     "fmin_bfgs": lambda m, p: m.fmin_bfgs(
         lambda x: valley(x, p[0], p[1]), np.ones(2), gtol=1e-7, disp=False),
     "fmin_cg": lambda m, p: m.fmin_cg(valley, np.ones(2), args=(p[0], p[1]), gtol=1e-7, disp=False),
+    "fmin_cg, its least": lambda m, p: np.reshape(m.fmin_cg(  # of a cost of shape (1,)
+        lambda x: np.reshape(valley(x, *p), (1,)), [1.0, 1.0], gtol=1e-7, disp=0, full_output=1)[1],
+        (1,)),
     "fmin_powell": lambda m, p: m.fmin_powell(
         valley, np.ones(2), (p[0], p[1]), xtol=1e-10, ftol=1e-12, disp=False),
     "leastsq": lambda m, p: m.leastsq(
@@ -121,6 +124,7 @@ EXACT = {
     "nnls": lengths, "lsq_linear": squares_in_bounds, "lsq_linear, cost": cost, "linprog": corner,
     "linprog with equations": lambda p: np.stack([p[0] + 1.5 * p[1], p[0], -p[1]]),
     "linprog, its least": least_cost,
+    "fmin_cg, its least": lambda p: np.reshape(valley(lowest(p), p[0], p[1]), (1,)),
     **dict.fromkeys(["fmin", "fmin_bfgs", "fmin_cg", "fmin_powell"], lowest), "leastsq": best_fit,
 }  # fmt: skip
 
@@ -163,8 +167,8 @@ test_refused = refused(
             "without a solution": lambda: m.linprog([-1.0, 0.0], A_eq=[[0.0, 1.0]], b_eq=Q[:1]),
             "linprog with integrality=": lambda: m.linprog(Q, bounds=(0, 1), integrality=1),
             "dependent": lambda: m.lsq_linear(np.ones((3, 2)), np.ones(3) * Q[0]),
-            "fmin with full_output= .* use minimize": lambda: m.fmin(
-                valley, P, (Q[0], Q[1]), full_output=1
+            "fmin_bfgs with full_output= .* use minimize": lambda: m.fmin_bfgs(
+                valley, P, None, (Q[0], Q[1]), full_output=1
             ),
             "leastsq with full_output=": lambda: m.leastsq(misfit, P, (Q[0], Q[1]), full_output=1),
             "fmin_l_bfgs_b has .* Use minimize": lambda: m.fmin_l_bfgs_b(valley, P, None, (Q, Q)),

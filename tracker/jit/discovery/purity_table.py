@@ -33,6 +33,7 @@ _PURE = (  # modules, and pure members of others
     "nt._path_normpath nt._path_splitroot nt._path_splitroot_ex posix._path_normpath "
     "posix._path_splitroot_ex "
     "sys.audit sys.exc_info sys.exception sys.getdefaultencoding sys.getsizeof sys.intern "
+    "sys.flags sys.float_info sys.hash_info sys.int_info sys.thread_info sys.version_info "
     "_pickle.dumps _pickle.loads pickle.dumps pickle.loads "
     "threading.local uuid.UUID zoneinfo.ZoneInfo inspect.unwrap"
 )

@@ -31,7 +31,7 @@ from tracker.tape.record import ReplayDiverged, replay
 _MAX_CALLS = 8
 _MAX_SHARE = 2  # interpreted calls take at most half of the time for compiling,
 _MAX_NS = 100_000_000  # and together no longer than this, unless it is one call
-_COMPILE_NS, _COMPILE_NS_PER_EQUATION = 10_000_000, 100_000
+_COMPILE_NS, _COMPILE_NS_PER_EQUATION = 10_000_000, 200_000
 _TRACE_NS, _TRACE_NS_PER_EQUATION = 2_000_000, 30_000
 _NS_PER_EQUATION, _NS_PER_LOOPED_EQUATION, _NS_PER_ELEMENT = 2_000, 500, 2
 _PLAIN_CALL = 3  # takes so many times as long as one that is interpreted

@@ -88,7 +88,7 @@ from tracker.support.array_copies import same_bytes
 from tracker.support.deferred_signals import SIGNALS_DEFERRED, enter_all
 from tracker.support.pickling import MadeFunction
 from tracker.support.structs import record
-from tracker.tape.observers import current_observer
+from tracker.tape.observers import current_observer, has_active_transform
 from tracker.tape.record import value_of
 from tracker.tape.tracing.lazy import SpeculationFailed
 from tracker.tape.tracing.tracer import current_tracer
@@ -511,6 +511,8 @@ class JittedState:
         if any(hasattr(x, "_owner") for x in tracked) and not self.is_derived:
             group.fallback_reason = READS_RECORDED_PARAM
             return True
+        if self.is_derived and not has_active_transform():
+            return False  # the history is of a derivative that has ended
         return not all(hasattr(x, "_owner") or is_constant(value_of(x)) for x in tracked)
 
     def _warn_of_profiler(self) -> None:

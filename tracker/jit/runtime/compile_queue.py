@@ -18,10 +18,11 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
+import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 import tracker.jit.llvm.engine  # noqa: F401  (its fork hook must be registered first)
@@ -32,6 +33,8 @@ _Result = TypeVar("_Result")
 _COMPILE_LOCK = threading.RLock()
 _MAX_THREADS = 4  # with jobs; further jobs are done by their callers
 _START_DELAY = 0.0003  # seconds
+_SWITCH_INTERVAL = 0.0002  # seconds; usual are 5 ms
+_HALF_US = 5e-7  # Python cuts off what is less than 1 us
 _threads: list[threading.Thread] = []
 _unfinished: dict[int, Job[Any]] = {}  # by id
 
@@ -69,11 +72,12 @@ class Job(Generic[_Result]):
         """Do the work in a thread that no signal interrupts, unless another thread is at it
         (waiting here would keep alive what that thread may want freed), or the program is ending.
         """
-        if self._is_running or not threading.main_thread().is_alive():
+        if self._is_running or self.is_done or not threading.main_thread().is_alive():
             return
         self._is_assigned = True
         try:
-            with contextlib.suppress(Exception):  # `result` does the work again, and raises
+            # an exception: `result` does the work again, and raises
+            with contextlib.suppress(Exception), _frequent_switches():
                 self.run()
         finally:
             self._thread_done.set()
@@ -145,6 +149,21 @@ def _thread_main(found: weakref.ref[Job[Any]]) -> None:
     job = found()
     if job is not None:
         job.run_in_thread()
+
+
+@contextlib.contextmanager
+def _frequent_switches() -> Iterator[None]:
+    """Let other threads have the interpreter's lock soon. NumPy gives it up in each operation on
+    more than 500 elements, and would wait for the compiler each time: 5 ms for 1 us of work."""
+    with _COMPILE_LOCK:
+        usual = sys.getswitchinterval()
+        sys.setswitchinterval(min(usual, _SWITCH_INTERVAL) + _HALF_US)
+        ours = sys.getswitchinterval()
+        try:
+            yield
+        finally:
+            if sys.getswitchinterval() == ours:  # nobody else has set it since
+                sys.setswitchinterval(usual + _HALF_US)
 
 
 def drain() -> None:

@@ -13,6 +13,7 @@ Invariant: after a write, every tracked array that would show it in NumPy shows 
 
 from __future__ import annotations
 
+import builtins
 import operator
 import sys
 from collections.abc import Callable
@@ -311,6 +312,15 @@ def _set_shape(self: Tracked, shape: Any) -> None:
 def _view(self: Tracked, dtype: Any = None, type: Any = None) -> Any:
     if np.ndarray in (dtype, type):  # tracked arrays count as ndarray
         dtype, type = (None if kind == np.ndarray else kind for kind in (dtype, type))
+    cls = dtype if isinstance(dtype, builtins.type) else type
+    if isinstance(cls, builtins.type) and issubclass(cls, np.ndarray):
+        hint = "Use arrays: np.block for np.bmat, and @ for products of matrices"
+        raise UnsupportedError(
+            f"a tracked value cannot be viewed as {cls.__name__}, a subclass of np.ndarray",
+            hint
+            if issubclass(cls, np.matrix)
+            else "Use x itself, or tracker.data(x) where no gradient is wanted",
+        )
     refuse_keywords(".view", dtype=None if dtype == self.dtype else dtype, type=type)
     return self[...]
 

@@ -89,6 +89,11 @@ def with_solution(found: Any, x: Any) -> Any:
     ]
 
 
+def as_cost(y: Any) -> Any:
+    """A cost as a number, also where it is an array of one element, as SciPy allows."""
+    return np.reshape(y, ()) if np.ndim(y) and np.size(y) == 1 else y
+
+
 def minimum_condition(
     cost: Function, x: Any, args: tuple[Any, ...], low: Any = None, high: Any = None
 ) -> Function:
@@ -96,7 +101,7 @@ def minimum_condition(
     the bound for a variable at an active bound."""
 
     def slope(x: Any, *params: Any) -> Any:
-        return gradient(lambda x: cost(x, *params), x)[0]
+        return gradient(lambda x: as_cost(cost(x, *params)), x)[0]
 
     if low is None:
         return slope

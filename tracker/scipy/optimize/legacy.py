@@ -14,6 +14,7 @@ import scipy.optimize
 from tracker.scipy._bridge.callback import call_scipy, use_scipy_unless_differentiated
 from tracker.scipy._bridge.fallback import as_array
 from tracker.scipy._bridge.implicit import (
+    as_cost,
     as_tuple,
     depends_on_tracked,
     implicit_solution,
@@ -31,9 +32,11 @@ def _solver(
     condition: Callable[..., Any],
     start: Callable[[Any], Any] = start_vector,
     refused: tuple[str, ...] = ("full_output", "retall"),
+    returns_value: bool = False,
 ) -> Callable[..., Any]:
     """SciPy's solver of this name, whose x is zero of `condition(f, x, args)`, a function of
-    (x, *args). `start` makes the starting point; `refused` are flags that ask for more results."""
+    (x, *args). `start` makes the starting point; `refused` are flags that ask for more results.
+    `returns_value`: with `full_output` f(x) comes second, and counts and flags follow."""
     theirs = getattr(scipy.optimize, name)
 
     def find(func: Any, x0: Any, *rest: Any, **options: Any) -> Any:
@@ -51,6 +54,8 @@ def _solver(
         found = call_scipy(theirs, **given)
         x = found[0] if isinstance(found, tuple) else found
         x = implicit_solution(condition(func, x, args), x, args, name)
+        if returns_value and isinstance(found, tuple):
+            return x, as_cost(func(x, *args)), *found[2:]
         run_at_solution(func, x, args)
         return with_solution(found, x)
 
@@ -59,10 +64,14 @@ def _solver(
     return use_scipy_unless_differentiated(theirs)(find)
 
 
-fmin = _solver("fmin", "A minimum", minimum_condition)
+def _minimizer(name: str) -> Callable[..., Any]:
+    return _solver(name, "A minimum", minimum_condition, refused=("retall",), returns_value=True)
+
+
+fmin = _minimizer("fmin")
 fmin_bfgs = _solver("fmin_bfgs", "A minimum", minimum_condition)
-fmin_cg = _solver("fmin_cg", "A minimum", minimum_condition)
-fmin_ncg = _solver("fmin_ncg", "A minimum", minimum_condition)
+fmin_cg = _minimizer("fmin_cg")
+fmin_ncg = _minimizer("fmin_ncg")
 fmin_powell = _solver("fmin_powell", "A minimum", minimum_condition)
 
 

@@ -17,6 +17,7 @@ from tracker.scipy._bridge.callback import (
 )
 from tracker.scipy._bridge.fallback import as_array, is_tracked
 from tracker.scipy._bridge.implicit import (
+    as_cost,
     as_tuple,
     depends_on_tracked,
     implicit_solution,
@@ -56,7 +57,7 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, **options: A
     else:
         condition = minimum_condition(value, found.x, args, low, high)
         x = implicit_solution(condition, found.x, args, "minimize")
-    return with_entries(found, x=x, fun=value(x, *args))
+    return with_entries(found, x=x, fun=as_cost(value(x, *args)))
 
 
 def _bound_arrays(bounds: Any) -> tuple[Any, Any]:

@@ -5,7 +5,8 @@ that holds the numbers 1, 2, ... of the entries. What only moves entries (conver
 formats, indexing, stacking) is done by SciPy to the pattern, and then to the entries, by number.
 All else is a gather, a product or a sum in NumPy, so derivatives nest and compile.
 
-Invariant: what would change the pattern by the values of entries is refused.
+Invariant: no entry's value decides the pattern: what would need that is refused. An entry that is
+zero stays one, for it may have a derivative.
 """
 
 from __future__ import annotations
@@ -142,6 +143,9 @@ class TrackedSparse:
     def sum_duplicates(self) -> None:
         made = self.without_duplicates()
         self.pattern, self.data = made.pattern, made.data
+
+    def eliminate_zeros(self) -> None:
+        """Change nothing: the array is the same with entries that are zero."""
 
     def sort_indices(self) -> None:
         made = self.without_duplicates().moved(lambda p: p.sorted_indices())
