@@ -52,6 +52,12 @@ equation counts the iterations, without derivatives, and the `loop` equation tak
 (`recorded_loop.py`). `while` statements have no iterator; their iterations are counted from test to
 test (`tested_loops.py`).
 
+So an inner loop that branches is, to the iteration around it, either a loop of all paths, or one of
+the paths that were seen and a test whether there were others (`paths.py`). An iteration whose inner
+loops know more paths stands for those before it, which knew fewer: the loop has its body alone, but
+begins where the first of them did. Where the trip count of the inner loop moves, the loop itself
+says whether other paths were taken.
+
 Not rolled: subscripts that wrap around, iterations that read a list that they grow, or change one
 that the loop goes through, paths that append other things than others do, comprehensions; sums that
 start at Python's numbers, and that only some iterations of an inner loop add to; where iterations
