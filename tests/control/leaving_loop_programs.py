@@ -548,6 +548,17 @@ class WhileLoops:
         exec(f"def {name}(p):\n x = p[0]\n {head}{body}\n return x", space)
         program(2)(space[name])
 
+    @program(None)
+    def selection_sort(p):
+        v = np.sin(np.arange(12) * p[0] * 9.0) * p[1]
+        for i in range(12):
+            least = i
+            for j in range(i + 1, 12):
+                if v[j] < v[least]:
+                    least = j
+            v[i], v[least] = v[least] * 1.0, v[i] * 1.0
+        return v @ np.linspace(0.0, 1.0, 12)
+
     def executed(text):
         """A program whose functions are of no module."""
         space = {}
