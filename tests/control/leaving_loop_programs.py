@@ -548,6 +548,34 @@ class WhileLoops:
         exec(f"def {name}(p):\n x = p[0]\n {head}{body}\n return x", space)
         program(2)(space[name])
 
+    @program(None)
+    def selection_sort(p):
+        v = np.sin(np.arange(12) * p[0] * 9.0) * p[1]
+        for i in range(12):
+            least = i
+            for j in range(i + 1, 12):
+                if v[j] < v[least]:
+                    least = j
+            v[i], v[least] = v[least] * 1.0, v[i] * 1.0
+        return v @ np.linspace(0.0, 1.0, 12)
+
+    def executed(text):
+        """A program whose functions are of no module."""
+        space = {}
+        exec(text, space)
+        program(2)(space["calls_what_was_executed"])
+
+    executed("""
+def calls_what_was_executed(p):
+    def shrunk(x):
+        return x * 0.8
+
+    x = p[0]
+    while x > 0.1:
+        x = shrunk(x)
+    return x
+""")
+
     with_long_body("a_long_while", "while x > 0.1: ")
     with_long_body("a_long_branch", "for i in range(20):\n  if x < 0.1: break\n  ")
 

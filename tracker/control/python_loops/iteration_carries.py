@@ -17,6 +17,7 @@ from tracker.ops.elementwise.unary import positive
 from tracker.ops.indexing.views_and_writes import write_value
 from tracker.support.structs import record
 from tracker.tape.record import apply, value_of, wrap
+from tracker.tape.tracing.loop_index import active_iterations, affine_form
 from tracker.tape.tracked import Tracked, view_root
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
@@ -75,7 +76,13 @@ def _own_number(x: Any, state: IterationState) -> Any:
         if not is_number(x._value.aval):
             return None
         shared = sum(value is x._value for _, value in state.handles.values())
-        return apply(positive, (x,)) if max(shared, state.slots[id(x)]) > 1 else None
+        moves = affine_form(x) is not None
+        if not moves and max(shared, state.slots[id(x)]) < 2:
+            return None
+        made = apply(positive, (x,))
+        if moves:  # what is carried has no form: an iteration may change it
+            active_iterations()[-1].forms[value_of(made)] = None
+        return made
     return None
 
 

@@ -472,7 +472,7 @@ class _Finder:
 
     def _is_pure(self, x: Any) -> bool:
         """Whether calls of an object only compute a result, or change what is compared."""
-        if type(x) is types.FunctionType and x.__module__.startswith(_PURE_MODULES):
+        if type(x) is types.FunctionType and (x.__module__ or "").startswith(_PURE_MODULES):
             self.found.may_grow = False
             return True
         x = _original(x)

@@ -137,7 +137,7 @@ class SymbolicIteration:
     """An iteration that stands for all iterations of a loop.
 
     variable     its number, and `number`, the value that stands for it
-    forms        the values of known affine form
+    forms        the values of known affine form; None for those without one
     may_grow     whether the code of the loop asks for extents in such ways only as are noticed
     growing      the values that are computed from slices whose extents move
     counts       the trip counts of inner loops, by the numbers that say so
@@ -149,7 +149,7 @@ class SymbolicIteration:
 
     def __init__(self, last: Affine, depth: int, may_grow: bool, now: int) -> None:
         self.variable = LoopVariable(last, depth, now)
-        self.forms: dict[Value, Affine] = {}
+        self.forms: dict[Value, Affine | None] = {}
         self.may_grow = may_grow
         self.growing: set[Value] = set()
         self.counts: dict[Value, Affine] = {}
