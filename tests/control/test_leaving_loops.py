@@ -65,26 +65,6 @@ def test_loops_within_loops_are_one(f, traces, monkeypatch):
     assert more.count("\n") < 1.2 * few.count("\n")
 
 
-def test_many_loops_take_little_memory(monkeypatch):
-    """Each has stacks for more iterations than it takes now."""
-    monkeypatch.setattr(rolling, "_MIN_EQUATIONS", 1)
-
-    def root(x, depth):
-        y, error = x * 1.0, 1.0
-        while error > 1e-9:
-            new = 0.5 * (y + x / y)
-            error, y = abs(new - y), new
-        return y if depth == 0 else root(y + depth, depth - 1)
-
-    compiled = tracker.jit(tracker.value_and_grad(lambda x: root(x, 60)))
-    (want, slope), (have, found) = (
-        f(3.0) for f in (tracker.value_and_grad(lambda x: root(x, 60)), compiled)
-    )
-    np.testing.assert_allclose((have, found), (want, slope), rtol=1e-9)
-    lengths = map(int, re.findall(r"loop .*length=(\d+), reverse=False", str(compiled.ir(3.0))))
-    assert 0 < max(lengths) < 1 << 14
-
-
 # Drawn programs -----------------------------------------------------------------------------------
 
 UPDATES = (

@@ -40,7 +40,7 @@ from tracker.tape.tracing.tracer import StopGradient, note_trip_count
 from tracker.tape.tracked import Tracked
 
 _INITIAL_STACK_BYTES = 1 << 20  # of saved carries, reserved in any case
-_INITIAL_STACK_STEPS = 1 << 12  # at most, unless the trace saw more
+_INITIAL_STACK_STEPS = 1 << 16  # at most, unless the trace saw more
 
 
 @record(frozen=True)
