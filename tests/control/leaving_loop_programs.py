@@ -7,12 +7,12 @@ import warnings
 import numpy as np
 import pytest
 
-PROGRAMS = []
+PROGRAMS, NESTED = [], []
 
 
-def program(traces):
+def program(traces, programs=PROGRAMS):
     def add(f):
-        PROGRAMS.append(pytest.param(f, traces, id=f.__name__))
+        programs.append(pytest.param(f, traces, id=f.__name__))
         return f
 
     return add
@@ -580,17 +580,9 @@ def calls_what_was_executed(p):
     with_long_body("a_long_branch", "for i in range(20):\n  if x < 0.1: break\n  ")
 
 
-NESTED = []
-
-
 def nested(traces):
     """A program of an array and a number of outer iterations, which are one loop of the trace."""
-
-    def add(f):
-        NESTED.append(pytest.param(f, traces, id=f.__name__))
-        return f
-
-    return add
+    return program(traces, NESTED)
 
 
 class NestedLoops:

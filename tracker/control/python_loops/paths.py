@@ -23,7 +23,8 @@ class PathsWithin:
     """An inner loop whose iterations have taken these paths, and no other.
 
     loop   its code
-    asked  what is known of how many iterations did: "all", or the least number
+    asked  how many iterations did: "all", or a number that is the least, or that of elements which
+           they have appended
     tests  what they have branched on, with the outcomes
     """
 
