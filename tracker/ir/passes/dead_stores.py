@@ -1,7 +1,7 @@
 """Dead store elimination, for overwritten and for cleared parts of arrays.
 
     put(put(x, v, i), w, i), put(x + embed(v, i), w, i)    ->  put(x, w, i)
-    (put(g, 0.0, i) + a) + embed(v, i)                     ->  put(g, v, i) + a
+    (put(g, 0.0, i) + a) + embed(v, i)                     ->  put(g, v, i) + a, or g + a for g[i]
 
 The first comes from loops that update a row many times (`c[k] += ...`; reads are forwarded), the
 second from pullbacks of `x[i] = f(x[i])`: the write clears a part of the cotangent of x, and the
@@ -66,7 +66,8 @@ class _DeadStoreSweep:
 
     rewired: writes of another value, or to an earlier version of their array. delayed: writes of a
     value that is made after its part was cleared, by the sum in front of which they are made.
-    replaced: for sums that filled a part, their other term.
+    replaced: for sums that filled a part, their other term; for a part that is filled with what
+    it was, the array before.
     """
 
     def __init__(self, function: Function) -> None:
@@ -158,6 +159,9 @@ class _DeadStoreSweep:
         ):
             return False
         value, cleared = embedded.operands[0], self.eqns[region.cleared]
+        if self._is_read_of(value, region):  # what was cleared is there again
+            self.replaced[region.cleared] = region.original
+            return True
         write = Eqn(
             cleared.op, (region.original, value), cleared.params, cleared.out, cleared.where
         )
@@ -170,3 +174,10 @@ class _DeadStoreSweep:
             return False
         self.delayed.setdefault(user, []).append(write)
         return True
+
+    def _is_read_of(self, value: Atom, region: _ClearedPart) -> bool:
+        """Whether a value is what a part was before it was cleared."""
+        read = self.eqns.get(value)
+        if read is None or read.op.name != "getitem":
+            return False
+        return read.operands[0] is region.original and read.params["index"] == region.basic_index
