@@ -40,6 +40,7 @@ _UNROLLED_VECTORS = 4  # in a step of a short body: additions to one accumulator
 _LIGHT_BODY = 16  # instructions, those of functions that are called left out
 _MAX_UNROLLED_LINES = 400  # of short loops in a loop
 _MAX_LIGHT_LINES = 96  # of a short loop that is unrolled as it is
+_PLACES = ("getelementptr ", "mul nsw i64 ", "add nsw i64 ")  # what addresses are made of
 _MAX_EXACT = 9  # trip count of a loop that becomes one vector of that many lanes
 
 _FUNCTION = re.compile(r"^define [^@\n]*@([\w.]+)\([^\n]*\{\n.*?^\}\n?", re.MULTILINE | re.DOTALL)
@@ -414,7 +415,7 @@ def _without_repeated_addresses(body: Iterable[str]) -> list[str]:
         if replaced:
             line = NAME.sub(lambda name: replaced.get(name[0], name[0]), line)
         name, _, instruction = line.strip().rpartition(" = ")
-        if instruction.startswith("getelementptr "):
+        if instruction.startswith(_PLACES):
             known = names.setdefault(instruction, name)
             if known != name:
                 replaced[name] = known
