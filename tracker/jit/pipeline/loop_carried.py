@@ -15,11 +15,9 @@ from tracker.jit.codegen.lower import coalesced_in_body
 from tracker.jit.pipeline.step_planners import STEP_PLANNERS
 from tracker.jit.schedule.buffer_coalescing import Coalescing
 from tracker.jit.schedule.plan import make_plan
-from tracker.jit.schedule.plan_data import Buffer, ControlFlow, Plan
+from tracker.jit.schedule.plan_data import Buffer, CarryMoves, ControlFlow, Plan, carry_moves
 from tracker.ops.shape.memory_order import MemoryOrder
 from tracker.support.structs import record
-
-_CarryMoves = tuple[tuple[int, int], ...]  # (input of a body, the result that becomes it)
 
 
 def planned(
@@ -36,50 +34,46 @@ def planned(
 
 @record(frozen=True)
 class _BodyPlan:
-    """A body's plan, its carried arrays (from the buffer that it reads to the one that it writes),
-    and which of its buffers are coalesced."""
+    """A body's plan, the results that are written where their previous values were read, and which
+    of its buffers are coalesced."""
 
     plan: Plan
-    carried: Coalescing
+    in_place: frozenset[int]
     coalesced: Coalescing
 
-    @property
-    def in_place(self) -> list[Buffer]:
-        """The results that are written where their previous values were read."""
-        return [new for old, new in self.carried.items() if self.coalesced.get(old) is new]
 
-
-def _choose_bodies(plan: Plan, known: dict[Function, Plan]) -> None:
+def _choose_bodies(plan: Plan, known: dict[tuple[Function, CarryMoves], Plan]) -> None:
     """Choose the body plans of the loops of a plan, and of those in their bodies. `known`: the
     plans of bodies that loops may share."""
     for control in (control for controls in plan.controls.values() for control in controls):
         for name, body in control.bodies.items():
-            function = control.eqn.params[name]
-            if function not in known:
-                known[function] = body
+            key = control.eqn.params[name], body.carried
+            if key not in known:
+                known[key] = body
                 _choose_bodies(body, known)
-        moves = tuple(
-            (control.first_carry + at, at)
-            for at, spare in enumerate(control.spares)
-            if spare is not None
-        )
+        moves = carry_moves(control.first_carry, control.spares)
         if moves:
-            _choose_body(control, moves, known[control.eqn.params["body"]])
+            function, carried = control.eqn.params["body"], control.bodies["body"].carried
+            _choose_body(control, moves, known[function, carried])
 
 
-def _choose_body(control: ControlFlow, moves: _CarryMoves, plan: Plan) -> None:
+def _choose_body(control: ControlFlow, moves: CarryMoves, plan: Plan) -> None:
     body: _BodyPlan | None = plan.derived.get(moves)
     if body is None:
         body = plan.derived[moves] = _body_plan(plan, moves)
     control.bodies["body"], control.coalesced = body.plan, body.coalesced
-    control.in_place = frozenset(buffer.slot for buffer in body.in_place)
+    control.in_place = body.in_place
 
 
-def _body_plan(plan: Plan, moves: _CarryMoves) -> _BodyPlan:
-    carried = {}
+def _body_plan(plan: Plan, moves: CarryMoves) -> _BodyPlan:
+    carried: dict[Buffer, Buffer] = {}
+    in_place = []
     for at, to in moves:
         old, new = plan.locations[plan.function.inputs[at]].buffer, plan.outputs[to]
-        if old is not None and isinstance(new, Buffer):
+        if old is new:
+            in_place.append(to)
+        elif old is not None and isinstance(new, Buffer):
             carried[old] = new
     coalesced = coalesced_in_body(plan, body_slots(plan.function), carried) if carried else {}
-    return _BodyPlan(plan, carried, coalesced)
+    in_place += [new.slot for old, new in carried.items() if coalesced.get(old) is new]
+    return _BodyPlan(plan, frozenset(in_place), coalesced)

@@ -25,7 +25,7 @@ import numpy as np
 
 from tracker.ir.graph import Atom, Eqn, Function, Var
 from tracker.ir.lowering import Pick, Scatter, View
-from tracker.ir.types import Bundle
+from tracker.ir.types import Bundle, Type
 from tracker.jit.schedule.placement import Placement
 from tracker.jit.schedule.plan_data import (
     Buffer,
@@ -96,15 +96,22 @@ class InPlaceBuffer:
 class InPlaceBuffers:
     """The in-place buffers of one plan, and their readers."""
 
-    def __init__(self, planner: Placement, function: Function, unroll_limits: UnrollLimits) -> None:
+    def __init__(
+        self,
+        planner: Placement,
+        function: Function,
+        unroll_limits: UnrollLimits,
+        carried: Mapping[Var, Atom],
+    ) -> None:
         self.planner: Placement = weakref.proxy(planner)  # the planner owns this object
-        self.chains = find_updates(function, unroll_limits)
+        self.chains = find_updates(function, unroll_limits, carried)
         self.bases = self.chains.bases
         self.buffers: dict[Buffer, InPlaceBuffer] = {}
         self.pick_counts: Counter[Buffer] = Counter()
         self.view_epochs: dict[Var, int] = {}  # views: the number of updates before them
         self.buffers_read: dict[Var, tuple[InPlaceBuffer, ...]] = {}  # of expressions
         self.invalidated: set[Var] = set()
+        self.written: dict[Atom, tuple[InMemory, int]] = {}  # expressions: where, by which update
         self.replacements: dict[Var, Var] = {}
 
     # Reading
@@ -125,8 +132,8 @@ class InPlaceBuffers:
         atom = self.replacements.get(atom, atom)
         if atom in self.invalidated:
             self.invalidated.discard(atom)
-            stored = self.replacements[atom] = self.planner.store_as_new(atom)
-            return stored
+            stored = self.replacements[atom] = self._stored(atom)
+            return self.valid_operand(stored)
         if atom in self.view_epochs:
             location = self.planner.locations[atom]
             buffer = self._buffer_at(location)
@@ -134,6 +141,17 @@ class InPlaceBuffers:
             if buffer.is_written_since(self.view_epochs[atom], location, atom.type.shape):
                 return self._copy_view(atom)
         return atom
+
+    def _stored(self, atom: Var) -> Var:
+        """An expression in memory: where it was written, if it was."""
+        location, count = self.written.get(atom, (None, 0))
+        if location is None:
+            return self.planner.store_as_new(atom)
+        if self.buffers[location.buffer].is_written_since(count, location, atom.type.shape):
+            return self.planner.store_as_new(atom)
+        new = self.planner.as_new(atom, location)
+        self.view_epochs[new] = count
+        return new
 
     def _buffer_at(self, location: Location) -> InPlaceBuffer | None:
         return None if location.buffer is None else self.buffers.get(location.buffer)
@@ -172,10 +190,10 @@ class InPlaceBuffers:
     def _is_sole_value(self, eqn: Eqn, location: Location) -> bool:
         """Whether a value is all of a scratch buffer that no other value uses (a bundle's part may
         be picked twice)."""
-        if not _is_whole_scratch(location, eqn.out) or isinstance(eqn.op.lower, View):
+        if not _is_whole(location, eqn.out) or isinstance(eqn.op.lower, View):
             return False
         assert location.buffer is not None
-        return self.pick_counts[location.buffer] <= 1
+        return location.buffer.role == "scratch" and self.pick_counts[location.buffer] <= 1
 
     def _mark_read(self, atoms: Iterable[Atom | None], level: int) -> None:
         for atom in atoms:
@@ -220,7 +238,9 @@ class InPlaceBuffers:
         base = update.base
         base = None if base is None or update.covers_all else self.valid_operand(base)
         buffer = self._buffer_of_base(out, base)
-        values = {v: self._separate_source(v, buffer, update) for v in update.values}
+        is_carried = out in self.chains.in_carried  # then its values may read what they replace
+        source = None if is_carried else buffer
+        values = {v: self._separate_source(v, source, update) for v in update.values}
         for value in values.values() if update.scatter is not None else ():
             planner.store_if_expensive(value)
         level = planner.operand_level(values.values())
@@ -243,6 +263,10 @@ class InPlaceBuffers:
         planner.locations[out] = location
         self._add_writes(update, values, location, out.type.shape, level)
         self._mark_read(values.values(), level)
+        if is_carried:  # what other updates are made of may not be computed again
+            for value in values.values():
+                if isinstance(value, Var) and isinstance(planner.locations[value], Expression):
+                    self.invalidated.add(value)
         buffer.level = level
         buffer.update_count += 1
         self._invalidate(buffer)
@@ -260,7 +284,7 @@ class InPlaceBuffers:
         ):
             return None
         location = self.planner.locations[base]
-        return self._buffer_at(location) if _is_whole_scratch(location, base) else None
+        return self._buffer_at(location) if _is_whole(location, base) else None
 
     def _separate_source(self, value: Atom, buffer: InPlaceBuffer | None, update: Update) -> Atom:
         """A value to be written, copied or stored if it would be read from where it goes."""
@@ -305,7 +329,11 @@ class InPlaceBuffers:
         for part in update.slices:
             extents, target = slice_location(location, part.index, shape)
             buffer.record_write(target, extents)
-            store = Store(values[part.value], target, part.adds)
+            value = values[part.value]
+            store = Store(value, target, part.adds)
+            if value.type == Type(extents, buffer.buffer.type.dtype) and not part.adds:
+                found = InMemory(level + 1, buffer.buffer, target.strides, target.start)
+                self.written[value] = found, buffer.update_count + 1
             size = math.prod(extents)
             if size == 1:
                 planner.add_write(store, level)
@@ -316,11 +344,10 @@ class InPlaceBuffers:
                 loop.stores.append(store)
 
 
-def _is_whole_scratch(location: Location, var: Var) -> bool:
-    """Whether a value is all of a scratch buffer."""
+def _is_whole(location: Location, var: Var) -> bool:
+    """Whether a value is all of a buffer."""
     return (
         isinstance(location, InMemory)
-        and location.buffer.role == "scratch"
         and location.buffer.type.size == var.type.size
         and location.start == 0
         and location.strides == c_strides(var.type.shape)

@@ -245,13 +245,14 @@ class Placement:
         """An expression as another variable, which is in memory and never computed again."""
         location = self.stored(var)
         assert location.buffer is not None
-        return self._new_variable(var, InMemory(location.ready, location.buffer, location.strides))
+        return self.as_new(var, InMemory(location.ready, location.buffer, location.strides))
 
     def copy_as_new(self, var: Var) -> Var:
         """A value that is in memory as another variable with memory of its own."""
-        return self._new_variable(var, self.copy(var))
+        return self.as_new(var, self.copy(var))
 
-    def _new_variable(self, var: Var, location: Location) -> Var:
+    def as_new(self, var: Var, location: Location) -> Var:
+        """A value as another variable, at a location."""
         new = Var(var.type, var.name)
         self.plan.definitions[new] = self.plan.definitions[var]
         self.locations[new] = location

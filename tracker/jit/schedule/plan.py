@@ -53,11 +53,12 @@ from tracker.jit.schedule.elementwise_fusion import (
     fuse_view,
     strided_alias,
 )
-from tracker.jit.schedule.inplace import InPlaceBuffers
+from tracker.jit.schedule.inplace import InPlaceBuffer, InPlaceBuffers
 from tracker.jit.schedule.placement import Placement
 from tracker.jit.schedule.plan_data import (
     UNROLL_LIMIT,
     Buffer,
+    CarryMoves,
     ControlFlow,
     Expression,
     InMemory,
@@ -68,6 +69,7 @@ from tracker.jit.schedule.plan_data import (
     Unrolled,
     UnrollLimits,
     buffer_location,
+    carry_moves,
     memory_of,
 )
 from tracker.jit.schedule.reduction_fusion import fuse_reductions
@@ -75,6 +77,7 @@ from tracker.jit.schedule.row_windows import RowWindow, row_window
 from tracker.jit.schedule.scan import plan_scan, reversed_scans
 from tracker.jit.schedule.shared_plans import kept_plan
 from tracker.jit.schedule.steps import StepPlanners
+from tracker.jit.schedule.write_chains import arrays_to_keep
 from tracker.ops.shape.memory_order import MemoryOrder, c_strides
 
 _VECTOR_LIMIT = 8  # elements; unroll limit of vectors where transcendental functions are vectorised
@@ -94,19 +97,21 @@ def make_plan(
     *,
     step_planners: StepPlanners,
     body: bool = False,
+    carried: CarryMoves = (),
 ) -> Plan:
     """Plan a function all of whose equations can be lowered.
 
     strides: those of its inputs, then of its captures, in elements (default: C order);
     output_orders: those wanted of its outputs (None or left out: C order); lengths_vary: the code
     is to serve other lengths, too, so little is unrolled; step_planners: for equations that are not
-    loop nests; body: of a loop or branch.
+    loop nests; body: of a loop or branch; carried: the arrays of a loop that its body updates
+    where they are.
     """
     if strides is None:
         strides = [c_strides(v.type.shape) for v in (*function.inputs, *function.captures)]
     limit = _BODY_LIMIT if body else _VECTOR_LIMIT if lengths_vary else UNROLL_LIMIT
     limits = _unroll_limits(function, limit, body)
-    planner = Planner(function, strides, output_orders, limits, step_planners, body)
+    planner = Planner(function, strides, output_orders, limits, step_planners, body, carried)
     for step in planner.in_place.chains.body:
         planner.plan_step(step)
     planner.finish()
@@ -154,12 +159,13 @@ class Planner(Placement):
         unroll_limits: UnrollLimits,
         step_planners: StepPlanners,
         body: bool,
+        carried: CarryMoves,
     ) -> None:
         super().__init__(function, output_orders, unroll_limits, body)
         self.cost = CostModel(self)
         self.step_planners = step_planners
         self.row_operands: set[Var] = set()
-        self.bodies: dict[Function, Plan] = {}
+        self.bodies: dict[tuple[Function, CarryMoves], Plan] = {}
         self.reversed_scans = reversed_scans(function)
         self.sliced_bases: set[Atom] = set()
         self.calls_python = function.calls_python
@@ -168,7 +174,9 @@ class Planner(Placement):
         if any(isinstance(eqn.op.lower, Contract) for eqn in function.eqns):
             self.row_operands = step_planners.row_operands(function)
             self.sliced_bases = sliced_by_products(function)
-        self.in_place = InPlaceBuffers(self, function, unroll_limits)
+        inputs, outputs = function.inputs, function.outputs
+        moves = {inputs[at]: outputs[to] for at, to in carried}
+        self.in_place = InPlaceBuffers(self, function, unroll_limits, moves)
         self.factors: dict[Any, tuple[Buffer, Buffer, int]] = {}  # see `jit/lapack/plan.py`
         self.gapless: dict[Any, Location] = {}  # likewise
         self.transposed: dict[Any, Location] = {}  # buffers, see `row_windows.py`
@@ -176,6 +184,14 @@ class Planner(Placement):
             self.add_parameter(var, "input", number, strides[number])
         for number, var in enumerate(function.captures, start=len(function.inputs)):
             self.add_parameter(var, "capture", number - len(function.inputs), strides[number])
+        for at, to in carried:
+            self._keep_in_place(inputs[at], to)
+
+    def _keep_in_place(self, var: Var, output: int) -> None:
+        """Have an input read in the memory of the output that is made of it."""
+        self.add_parameter(var, "output", output, c_strides(var.type.shape))
+        buffer = memory_of(self.locations[var])
+        self.in_place.buffers[buffer] = InPlaceBuffer(buffer, -1)
 
     def plan_step(self, step: Eqn | Guard) -> None:
         """Plan one step of the function."""
@@ -280,12 +296,13 @@ class Planner(Placement):
             for at, part in enumerate(parts[:carries]):
                 moves = part.shape and at not in saved
                 spares.append(self.buffer(part, "scratch") if moves else None)
+        first_carry = eqn.params.get("consts", eqn.params.get("body_consts", 0))
+        carried = carry_moves(first_carry, spares)
         bodies = {
-            name: self._body_plan(nested)
+            name: self._body_plan(nested, carried if name == "body" else ())
             for name, nested in eqn.params.items()
             if isinstance(nested, Function)
         }
-        first_carry = eqn.params.get("consts", eqn.params.get("body_consts", 0))
         control = ControlFlow(
             eqn=eqn,
             operands=locations,
@@ -343,14 +360,14 @@ class Planner(Placement):
         self.locations[whole] = InMemory(ready, window.buffer, window.whole)
         return self.copy(whole)
 
-    def _body_plan(self, function: Function) -> Plan:
+    def _body_plan(self, function: Function, carried: CarryMoves) -> Plan:
         """The plan of a body, which loops and branches may share."""
-        plan = self.bodies.get(function)
+        carried = arrays_to_keep(function, carried)
+        plan = self.bodies.get((function, carried)) or kept_plan(function, carried)
         if plan is None:
-            plan = kept_plan(function)
-            if plan is None:
-                plan = make_plan(function, step_planners=self.step_planners, body=True)
-            self.bodies[function] = plan
+            plan = make_plan(function, step_planners=self.step_planners, body=True, carried=carried)
+            plan.carried = carried
+        self.bodies[function, carried] = plan
         return plan
 
     # Loops that write in an order of their own, or by computed index
@@ -385,6 +402,9 @@ class Planner(Placement):
         location = self.stored(atom)
         buffer = location.buffer
         assert buffer is not None
+        if buffer in self.in_place.buffers and (buffer.role, buffer.slot) == ("output", number):
+            self.plan.outputs.append(buffer)
+            return
         is_whole = buffer.type.nbytes == atom.type.nbytes and location.start == 0
         fits = is_whole and location.strides == strides
         if buffer.role != "scratch" or not fits:

@@ -11,7 +11,7 @@ Strides and offsets are in elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
@@ -98,6 +98,7 @@ class Expression:
 
 
 Location = Unrolled | InMemory | Expression
+CarryMoves = tuple[tuple[int, int], ...]  # (input of a body, the result that becomes it)
 
 
 def memory_of(location: Location) -> Buffer:
@@ -190,8 +191,9 @@ class Plan:
     scatters, scans, and kernels written by hand).
 
     `copies`: copies in C order of stored values. `outputs`: the buffer of each output; for an
-    unrolled one, its strides. `derived`: what was found out about the plan of a body, and written
-    of it, for all loops and programs that have it.
+    unrolled one, its strides. `carried`: the arrays of a loop that are updated where they are.
+    `derived`: what was found out about the plan of a body, and written of it, for all loops and
+    programs that have it.
     """
 
     function: Function
@@ -207,7 +209,13 @@ class Plan:
     copies: dict[Var, Location] = field(default_factory=dict)
     outputs: list[Buffer | tuple[int, ...]] = field(default_factory=list)
     level_count: int = 0
+    carried: CarryMoves = ()
     derived: dict[Any, Any] = field(default_factory=dict)
+
+
+def carry_moves(first_carry: int, spares: Sequence[Buffer | None]) -> CarryMoves:
+    """The carried arrays of a loop that are not saved at each step."""
+    return tuple([(first_carry + at, at) for at, each in enumerate(spares) if each is not None])
 
 
 def buffer_location(buffer: Buffer, ready: int = 0, strides: MemoryOrder = None) -> InMemory:

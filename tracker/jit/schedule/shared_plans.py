@@ -14,7 +14,7 @@ from collections.abc import Hashable
 from tracker.ir.fingerprint import located_fingerprint
 from tracker.ir.graph import Function
 from tracker.jit.runtime.thread_pool import thread_count
-from tracker.jit.schedule.plan_data import Plan
+from tracker.jit.schedule.plan_data import CarryMoves, Plan
 from tracker.support.recently_used import RecentlyUsed
 
 _MIN_STEPS = 300  # of a body; to plan and write a shorter one takes no longer than to find it
@@ -30,18 +30,18 @@ def is_shareable(function: Function) -> bool:
 
 def keep_plan(plan: Plan) -> None:
     """Keep the plan of a body for other programs."""
-    key = _key(plan.function)
+    key = _key(plan.function, plan.carried)
     if key is not None:
         _kept.put(key, plan)
 
 
-def kept_plan(function: Function) -> Plan | None:
+def kept_plan(function: Function, carried: CarryMoves) -> Plan | None:
     """The plan of an equal body, if one is kept."""
-    key = _key(function) if _kept and is_shareable(function) else None
+    key = _key(function, carried) if _kept and is_shareable(function) else None
     return None if key is None else _kept.get(key)
 
 
-def _key(function: Function) -> Hashable | None:
+def _key(function: Function, carried: CarryMoves) -> Hashable | None:
     """Equal for equal bodies of the same source lines."""
     mark = located_fingerprint(function)
-    return mark and (mark, thread_count())
+    return mark and (mark, carried, thread_count())

@@ -7,20 +7,25 @@ the base is dead afterwards the update is made in the base's memory (`inplace.py
 linear in the slices. Views of an array that is updated later are moved before the update.
 
 Invariants: one forward and one backward pass; a short chain is left alone, because fusing it with
-its neighbours is faster, and so is an update of most of a large array.
+its neighbours is faster, and so is an update of most of a large array. But where a loop carries the
+array, it is updated where it is, if no element is made of others of the array: to read and write
+one array takes half the time of reading one and writing another.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.lowering import Map, Scatter, View
 from tracker.ir.passes.memory_ssa import index_extents, partial_axes
 from tracker.jit.schedule.cost import is_sum
-from tracker.jit.schedule.plan_data import UnrollLimits
+from tracker.jit.schedule.plan_data import CarryMoves, UnrollLimits
 from tracker.support.structs import field, record
 
 _MIN_CHAIN = 5  # slices; chains of at least this length are written in place
@@ -71,25 +76,30 @@ class UpdateChains:
 
     body: the steps, reads before updates; updates: the update that gives a result; with_dead_base:
     results whose base is dead afterwards; never_made: arrays that are only added to others, as
-    slices, and need no memory.
+    slices, and need no memory; in_carried: the writes into arrays that a loop carries, by these.
     """
 
     body: list[Eqn | Guard]
     updates: dict[Var, Update]
     with_dead_base: set[Var] = field(default_factory=set)
     never_made: set[Var] = field(default_factory=set)
+    in_carried: dict[Var, Var] = field(default_factory=dict)
 
     @property
     def bases(self) -> set[Var]:
         return {c.base for c in self.updates.values() if isinstance(c.base, Var)}
 
 
-def find_updates(function: Function, tiny: UnrollLimits) -> UpdateChains:
-    """The updates of arrays that are not unrolled."""
-    finder = _UpdateFinder(tiny)
+def find_updates(
+    function: Function, tiny: UnrollLimits, carried: Mapping[Var, Atom]
+) -> UpdateChains:
+    """The updates of arrays that are not unrolled. carried: the inputs of a loop's body whose
+    memory is that of an output."""
+    in_carried = _CarriedWrites(function).find(carried) if carried else {}
+    finder = _UpdateFinder(tiny, in_carried)
     for eqn in function.eqns:
         finder.visit(eqn)
-    chains = UpdateChains(list(function.body), finder.long_chains())
+    chains = UpdateChains(list(function.body), finder.long_chains(), in_carried=in_carried)
     if chains.updates:
         _find_dead_bases(function, chains, finder.embedded)
     return chains
@@ -98,8 +108,9 @@ def find_updates(function: Function, tiny: UnrollLimits) -> UpdateChains:
 class _UpdateFinder:
     """The forward pass. A chain is identified by its first result."""
 
-    def __init__(self, tiny: UnrollLimits) -> None:
+    def __init__(self, tiny: UnrollLimits, in_carried: Mapping[Var, Var]) -> None:
         self.tiny = tiny
+        self.in_carried = in_carried
         self.found: dict[Var, Update] = {}
         self.embedded: dict[Var, UpdateSlice] = {}  # arrays of zeros with one slice set
         self.chain_of: dict[Atom, Var] = {}
@@ -113,7 +124,9 @@ class _UpdateFinder:
         return {
             var: update
             for var, update in self.found.items()
-            if self.chain_of[var] in self.scattered or self._is_long(self.chain_of[var])
+            if var in self.in_carried
+            or self.chain_of[var] in self.scattered
+            or self._is_long(self.chain_of[var])
         }
 
     def _is_long(self, chain: Var) -> bool:
@@ -171,7 +184,8 @@ class _UpdateFinder:
             if len(slices) == 1 and not writes.covers:
                 self.embedded[eqn.out] = UpdateSlice(slices[0].value, slices[0].index, adds=True)
             return Update(None, slices, writes.covers)
-        if _is_mostly_rewritten(eqn.out.type.shape, writes.parts[0][1]):
+        shape = eqn.out.type.shape
+        if eqn.out not in self.in_carried and _is_mostly_rewritten(shape, writes.parts[0][1]):
             return None
         return Update(eqn.operands[writes.base], slices, writes.covers)
 
@@ -184,6 +198,88 @@ class _UpdateFinder:
                 is_most = _is_mostly_rewritten(eqn.out.type.shape, part.index)
                 return None if is_most else Update(total, (part,))
         return None
+
+
+def arrays_to_keep(function: Function, carried: CarryMoves) -> CarryMoves:
+    """The arrays that the body of a loop can update where they are."""
+    inputs, outputs = function.inputs, function.outputs
+    pairs = {inputs[at]: outputs[to] for at, to in carried if inputs[at].type.size > _MEDIUM_ARRAY}
+    kept = set(_CarriedWrites(function).find(pairs).values()) if pairs else ()
+    return tuple([(at, to) for at, to in carried if inputs[at] in kept])
+
+
+class _CarriedWrites:
+    """Finds the writes that can be made in arrays that a loop carries: an array is written slice by
+    slice, the elements of a slice are made of none of its other elements, and nothing reads what it
+    was before. What one of these writes has written is read from there."""
+
+    def __init__(self, function: Function) -> None:
+        self.outputs = function.outputs
+        self.definitions: dict[Atom, Eqn] = {eqn.out: eqn for eqn in function.eqns}
+        self.position = {eqn: number for number, eqn in enumerate(function.eqns)}
+        reads = [eqn for eqn in function.eqns if not _is_view(eqn)]  # views move before a write
+        self.last_read: dict[Atom, Eqn] = {o: eqn for eqn in reads for o in eqn.operands}
+
+    def find(self, carried: Mapping[Var, Atom]) -> dict[Var, Var]:
+        """The array of each of these writes."""
+        found = {old: self._chain(old, new) for old, new in carried.items()}
+        before = None
+        while before != len(found):
+            before = len(found)
+            written = {
+                write.operands[1]: self.position[write]
+                for chain in found.values()
+                for write in chain  # the last one first
+            }
+            found = {
+                old: chain
+                for old, chain in found.items()
+                if chain and not any(self._reads_aside(each, old, chain, written) for each in chain)
+            }
+        return {write.out: old for old, chain in found.items() for write in chain}
+
+    def _chain(self, old: Var, new: Atom) -> list[Eqn]:
+        """The writes that make one array of another."""
+        if old.type.dtype == np.bool_ or self.outputs.count(new) != 1:
+            return []
+        chain: list[Eqn] = []
+        atom = new
+        while atom is not old:
+            write = self.definitions.get(atom)
+            if write is None or write.op.name != "put":
+                return []
+            chain.append(write)
+            atom = write.operands[0]
+            if self.last_read[atom] is not write or atom in self.outputs:
+                return []
+        return chain
+
+    def _reads_aside(
+        self, write: Eqn, old: Var, chain: Sequence[Eqn], written: Mapping[Atom, int]
+    ) -> bool:
+        """Whether elements are made of others of the array, without memory in between."""
+        versions = {old, *(each.out for each in chain)}
+        value = write.operands[1]
+        seen: set[tuple[Atom, bool]] = set()
+        left = [(value, True)]  # and whether it has the elements in the same order
+        while left:
+            atom, aligned = step = left.pop()
+            if atom in versions:
+                return True
+            eqn = None if step in seen else self.definitions.get(atom)
+            seen.add(step)
+            if eqn is None or not isinstance(eqn.op.lower, Map | View):
+                continue
+            if written.get(atom, len(self.position)) < self.position[write]:
+                continue
+            aligned = aligned and atom.type.shape == value.type.shape
+            if eqn.op.name == "getitem" and eqn.operands[0] in versions:
+                if not aligned or eqn.params != write.params:
+                    return True
+                continue
+            aligned = aligned and isinstance(eqn.op.lower, Map)
+            left += [(o, aligned) for o in eqn.operands]
+        return False
 
 
 def _is_mostly_rewritten(shape: tuple[int, ...], index: tuple[Any, ...]) -> bool:
@@ -230,13 +326,12 @@ def _find_dead_bases(
 
 def _is_view_of_base(eqn: Eqn, bases: set[Var]) -> bool:
     """Whether an equation is a view of an array that is updated somewhere."""
+    return _is_view(eqn) and eqn.operands[0] in bases
+
+
+def _is_view(eqn: Eqn) -> bool:
     lower = eqn.op.lower
-    return (
-        isinstance(lower, View)
-        and lower.writes is None
-        and len(eqn.operands) == 1
-        and eqn.operands[0] in bases
-    )
+    return isinstance(lower, View) and lower.writes is None and len(eqn.operands) == 1
 
 
 def _reordered_body(function: Function, moved_before: dict[int, list[int]]) -> list[Eqn | Guard]:
