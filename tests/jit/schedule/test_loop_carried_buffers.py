@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, reject
+from hypothesis import example, given, reject
 from hypothesis import strategies as st
 from tables import functions
 
@@ -66,6 +66,10 @@ class Acts:
         s[a][1:-1] += 0.2 * (s[b][2:] - mean)
         s[a][0] = mean[1]
 
+    def pulled(s, a, b, t, idx):
+        s[a][:-1] -= 0.1 * s[b][1:]
+        s[a][1:] += 0.1 * s[a][:-1]
+
     def mirrored(s, a, b, t, idx):
         s[a][1:-1] = 0.7 * s[a][1:-1][::-1] + 0.2 * s[b][1:-1]
 
@@ -95,6 +99,7 @@ def arguments(seed=0, n=SMALL):
     return (*(0.5 * rng.normal(size=n) for _ in range(3)), rng.integers(0, n, STEPS))
 
 
+@example(body=[("pulled", 0, 1)], n=LARGE)
 @given(body=st.lists(acts, min_size=1, max_size=5), n=st.sampled_from([SMALL, LARGE]))
 def test_any_body(body, n):
     run = program(body)

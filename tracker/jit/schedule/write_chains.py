@@ -15,7 +15,7 @@ one array takes half the time of reading one and writing another.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -219,22 +219,21 @@ class _CarriedWrites:
         self.position = {eqn: number for number, eqn in enumerate(function.eqns)}
         reads = [eqn for eqn in function.eqns if not _is_view(eqn)]  # views move before a write
         self.last_read: dict[Atom, Eqn] = {o: eqn for eqn in reads for o in eqn.operands}
+        self.writes_of: dict[Atom, list[Eqn]] = {}
 
     def find(self, carried: Mapping[Var, Atom]) -> dict[Var, Var]:
         """The array of each of these writes."""
-        found = {old: self._chain(old, new) for old, new in carried.items()}
+        found = {old: chain for old, new in carried.items() if (chain := self._chain(old, new))}
         before = None
         while before != len(found):
             before = len(found)
-            written = {
-                write.operands[1]: self.position[write]
-                for chain in found.values()
-                for write in chain  # the last one first
-            }
+            self.writes_of = defaultdict(list)
+            for write in (write for chain in found.values() for write in chain):
+                self.writes_of[write.operands[1]].append(write)
             found = {
                 old: chain
                 for old, chain in found.items()
-                if chain and not any(self._reads_aside(each, old, chain, written) for each in chain)
+                if not any(self._reads_aside(write, old, chain) for write in chain)
             }
         return {write.out: old for old, chain in found.items() for write in chain}
 
@@ -254,10 +253,8 @@ class _CarriedWrites:
                 return []
         return chain
 
-    def _reads_aside(
-        self, write: Eqn, old: Var, chain: Sequence[Eqn], written: Mapping[Atom, int]
-    ) -> bool:
-        """Whether elements are made of others of the array, without memory in between."""
+    def _reads_aside(self, write: Eqn, old: Var, chain: Sequence[Eqn]) -> bool:
+        """Whether elements are made of others of the array, without other memory in between."""
         versions = {old, *(each.out for each in chain)}
         value = write.operands[1]
         seen: set[tuple[Atom, bool]] = set()
@@ -270,15 +267,17 @@ class _CarriedWrites:
             seen.add(step)
             if eqn is None or not isinstance(eqn.op.lower, Map | View):
                 continue
-            if written.get(atom, len(self.position)) < self.position[write]:
-                continue
             aligned = aligned and atom.type.shape == value.type.shape
+            # what was written before is read from there
+            reads = [e for e in self.writes_of[atom] if self.position[e] < self.position[write]]
             if eqn.op.name == "getitem" and eqn.operands[0] in versions:
-                if not aligned or eqn.params != write.params:
-                    return True
-                continue
-            aligned = aligned and isinstance(eqn.op.lower, Map)
-            left += [(o, aligned) for o in eqn.operands]
+                reads.append(eqn)
+            own = [e for e in reads if e.out in versions or e is eqn]
+            if any(not aligned or each.params != write.params for each in own):
+                return True
+            if not reads:
+                aligned = aligned and isinstance(eqn.op.lower, Map)
+                left += [(o, aligned) for o in eqn.operands]
         return False
 
 
