@@ -125,14 +125,12 @@ def test_opaque_params_are_neither_merged_nor_evaluated(each):
     assert each(function) is function
 
 
-def test_the_driver_verifies_and_dumps():
+def test_the_driver_verifies():
     function = parse("function f(x: f64[3]) {\n a: f64[3] = sin x\n return (x)\n}")
     broken = Pass("broken", lambda f: replace(f, outputs=(Var(f.inputs[0].type, "v"),)))
-    seen = []
     with pytest.raises(IRError, match="v is used"):
-        run(function, [dead_code, broken], check=True, dump=lambda *each: seen.append(each))
-    assert [name for name, _ in seen] == ["dead_code", "broken"]
-    assert str(seen[0][1]) == "function f(x: f64[3]) {\n  return (x)\n}"
+        run(function, [dead_code, broken], check=True)
+    assert str(run(function, [dead_code])) == "function f(x: f64[3]) {\n  return (x)\n}"
     assert run(function, [broken]).outputs[0].name == "v"
 
 

@@ -77,9 +77,8 @@ def run(
     *,
     check: bool = False,
     given: Iterable[Property] | None = None,
-    dump: Callable[[str, Function], None] | None = None,
 ) -> Function:
-    """Run passes in order; `dump` is handed each result.
+    """Run passes in order.
 
     check: verify each result. given: the properties that the function has; then the requirements
     of passes are checked, too. A pass is skipped on its own result: it would find nothing.
@@ -100,8 +99,6 @@ def run(
         results[each] = function = each(function)
         if function is not before:
             left.extendleft(reversed(each.then))
-        if dump is not None:
-            dump(each.name, function)
         if check:
             verify(function)
         for known in properties or () if check else ():
