@@ -229,12 +229,12 @@ class _DenseWriter(BodyWriter):
         elif not shape or shape[0] != mask.selected or may_bail_out(eqn):
             raise _HasCount
         elif isinstance(op.lower, Map) and op.name not in _SPLATS:
-            operands = [self._operand(o, mask, len(shape)) for o in eqn.operands]
+            operands = [self._operand(o, len(shape)) for o in eqn.operands]
             self._select(eqn.out, mask, self.emit(op.name, *operands, **eqn.params))
         else:
             self._add_view(eqn, mask)
 
-    def _operand(self, atom: Atom, mask: _Mask, ndim: int) -> Atom:
+    def _operand(self, atom: Atom, ndim: int) -> Atom:
         """An operand of an elementwise equation with rows of a mask."""
         if atom in self.selections:
             _require(atom.type.ndim == ndim)
