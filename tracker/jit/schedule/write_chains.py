@@ -245,7 +245,7 @@ class _CarriedWrites:
         atom = new
         while atom is not old:
             write = self.definitions.get(atom)
-            if write is None or write.op.name != "put":
+            if write is None or not _is_write_of_slice(write):
                 return []
             chain.append(write)
             atom = write.operands[0]
@@ -270,7 +270,7 @@ class _CarriedWrites:
             aligned = aligned and atom.type.shape == value.type.shape
             # what was written before is read from there
             reads = [e for e in self.writes_of[atom] if self.position[e] < self.position[write]]
-            if eqn.op.name == "getitem" and eqn.operands[0] in versions:
+            if _is_view(eqn) and eqn.operands[0] in versions:
                 reads.append(eqn)
             own = [e for e in reads if e.out in versions or e is eqn]
             if any(not aligned or each.params != write.params for each in own):
@@ -326,6 +326,15 @@ def _find_dead_bases(
 def _is_view_of_base(eqn: Eqn, bases: set[Var]) -> bool:
     """Whether an equation is a view of an array that is updated somewhere."""
     return _is_view(eqn) and eqn.operands[0] in bases
+
+
+def _is_write_of_slice(eqn: Eqn) -> bool:
+    """Whether the second operand is written into a part of the first one."""
+    lower = eqn.op.lower
+    if not isinstance(lower, View) or lower.writes is None:
+        return False
+    writes = lower.writes(*(o.type for o in eqn.operands), **eqn.params)
+    return writes.base == 0 and not writes.covers and [at for at, _ in writes.parts] == [1]
 
 
 def _is_view(eqn: Eqn) -> bool:
