@@ -54,9 +54,10 @@ _SUBPROCESS_SECONDS = 60
 
 @record(frozen=True)
 class Blas:
-    """A working library, and the addresses of `cblas_dgemm` and so on."""
+    """A working library: the form of its names, and the addresses of `cblas_dgemm` and so on."""
 
     path: str
+    spelling: str
     int_bits: int
     symbols: dict[str, int]
 
@@ -107,7 +108,7 @@ def examine(path: str) -> tuple[Blas | None, str]:
             continue
         if not _is_dgemm_right(symbols["cblas_dgemm"], bits):
             return None, "its dgemm gives a wrong product"
-        return Blas(path, bits, symbols), ""
+        return Blas(path, spelling, bits, symbols), ""
     return None, "it has no cblas_dgemm under any known name"
 
 
