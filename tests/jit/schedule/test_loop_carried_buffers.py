@@ -1,5 +1,6 @@
 """Loop-carried arrays updated in place: random bodies that read neighbours, write slices, swap."""
 
+import itertools
 import re
 
 import numpy as np
@@ -165,6 +166,60 @@ def test_fields_that_are_written_by_slices_stay_where_they_are():
     for _ in range(3):
         np.testing.assert_allclose(waves(e, e), waves.__wrapped__(e, e), rtol=1e-12)
     assert "2 of 2 arrays stay" in waves.explain(e, e)
+
+
+SLICES = {
+    text: eval(f"np.s_[{text}]")
+    for text in (
+        *("1:, :", ":-1, :", "1:, 1:", ":, 1:", ":, :-1", "1:-1, 1:-1", "2:, 1:-1", "1:-1, 2:"),
+        *("::-1, :", "0, :", "-1, :", ":, 0", ":, -1", "3, 4", "1, 1"),
+    )
+}
+WRITES = {
+    "copied": lambda x, y: y,
+    "added": lambda x, y: x + 0.1 * y,
+    "sine": lambda x, y: x - 0.1 * np.sin(y),
+    "mixed": lambda x, y: 0.25 * (y + 0.54),
+    "raised": lambda x, y: x + 0.03,
+}
+
+
+def are_alike(target, source):
+    x = np.zeros((90, 50))
+    return x[SLICES[target]].shape == x[SLICES[source]].shape
+
+
+PAIRS = [pair for pair in itertools.product(SLICES, SLICES) if are_alike(*pair)]
+which = st.integers(0, 2)
+writes = st.tuples(st.sampled_from(sorted(WRITES)), which, which, st.sampled_from(PAIRS))
+
+
+@example(
+    body=[
+        ("raised", 0, 0, ("-1, :", "-1, :")),
+        ("copied", 0, 2, (":, 1:", ":, 1:")),
+        ("sine", 0, 0, (":, -1", ":, 0")),
+        ("mixed", 2, 2, ("2:, 1:-1", "1:-1, 1:-1")),
+    ]
+)
+@given(body=st.lists(writes, min_size=1, max_size=5))
+def test_any_writes_of_slices(body):
+    def loss(*arrays):
+        a, b, c = x = [x.copy() for x in arrays]
+        s = 0.0
+        for _ in range(STEPS):
+            for way, to, of, (target, source) in body:
+                x[to][SLICES[target]] = WRITES[way](x[to][SLICES[target]], x[of][SLICES[source]])
+            s += a[1, 1] * b[2, 0]
+        return np.sum(a * 1.1) + np.sum(b * b) + np.sum(np.sin(c)) + s
+
+    arrays = [0.3 * np.random.default_rng(k).normal(size=(90, 50)) for k in range(3)]
+    value, whole = jit(loss), jit(lambda *x: gradient(loss, *x))
+    wanted = gradient(loss, *arrays)
+    for _ in range(2):
+        np.testing.assert_allclose(value(*arrays), loss(*arrays), rtol=1e-9)
+        for got, want in zip(whole(*arrays), wanted, strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-8)
 
 
 def test_neighbours_of_the_written_array_need_a_copy():

@@ -285,10 +285,12 @@ class KernelWriter:
 
     def pointer(self, buffer: Buffer, at: int) -> tuple[str, int]:
         """A parameter that points near element `at` of a buffer, and the distance from there. (Not
-        to the first element: so loops over equal slices of an array have equal text.)"""
-        known = self.pointers.setdefault(self.shared_buffer(buffer), [])
+        to the first element: so loops over equal slices of an array have equal text.) A buffer that
+        is read where it is written has one pointer: parameters are `noalias`."""
+        shared = self.shared_buffer(buffer)
+        known = self.pointers.setdefault(shared, [])
         for start, name in known:
-            if abs(at - start) < _POINTER_REACH:
+            if abs(at - start) < _POINTER_REACH or shared in self.overwritten:
                 return name, at - start
         name = self._parameter("ptr noalias", f"ptr {self.driver.address(buffer, at)}")
         known.append((at, name))
@@ -472,7 +474,7 @@ class KernelWriter:
     def source(self, location: Location, flat: Any, tools: IndexEmitter) -> str:
         """The address of an element to be read, given its position (a formula) in the location."""
         if self.shared_buffer(memory_of(location)) in self.overwritten:
-            return self.target(location, flat, tools)  # one pointer: parameters are `noalias`
+            return self.target(location, flat, tools)
         self._accessed(self.accesses, flat)
         fixed = flat if isinstance(flat, int) else getattr(flat, "constant", 0)
         base, rest = self.pointer(memory_of(location), location.start + fixed)

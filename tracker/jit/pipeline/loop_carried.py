@@ -66,14 +66,13 @@ def _choose_body(control: ControlFlow, moves: CarryMoves, plan: Plan) -> None:
 
 
 def _body_plan(plan: Plan, moves: CarryMoves) -> _BodyPlan:
-    carried: dict[Buffer, Buffer] = {}
-    in_place = []
+    kept: dict[Buffer, Buffer] = {}
+    others: dict[Buffer, Buffer] = {}
     for at, to in moves:
         old, new = plan.locations[plan.function.inputs[at]].buffer, plan.outputs[to]
-        if old is new:
-            in_place.append(to)
-        elif old is not None and isinstance(new, Buffer):
-            carried[old] = new
-    coalesced = coalesced_in_body(plan, body_slots(plan.function), carried) if carried else {}
-    in_place += [new.slot for old, new in carried.items() if coalesced.get(old) is new]
+        if old is not None and isinstance(new, Buffer):
+            (kept if old is new else others)[old] = new
+    coalesced = coalesced_in_body(plan, body_slots(plan.function), others) if others else {}
+    coalesced = {**kept, **coalesced}
+    in_place = [new.slot for old, new in (kept | others).items() if coalesced.get(old) is new]
     return _BodyPlan(plan, frozenset(in_place), coalesced)
