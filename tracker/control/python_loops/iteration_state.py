@@ -160,7 +160,7 @@ class IterationState:
         found = _Finder()
         reads = [each for each in loop.names.paths if each.name not in loop.bound]
         found.add_names(loop.names, reads, names, frame.f_globals, is_frame=True)
-        found.add_data(names[name] for name in loop.carried if name in names)
+        found.add_data(names[name] for name in sorted(loop.carried) if name in names)
         # What writes into a plain array has another name for it, which is compared.
         found.add_data(x for x in over if type(x) is not np.ndarray)
         found.found.over.update(map(id, over))
@@ -236,7 +236,7 @@ class _Finder:
         while count < len(done):  # setters store more
             count = len(done)
             for x in [*self.objects, *self.classes]:
-                for name in self.stored - {name for key, name in done if key == id(x)}:
+                for name in sorted(self.stored - {name for key, name in done if key == id(x)}):
                     done.add((id(x), name))
                     if isinstance(x, type):
                         self._add_setter(x, name)
@@ -317,7 +317,7 @@ class _Finder:
 
     def _read(self, attributes: Iterable[str]) -> None:
         """Add what attributes lead to that are read from objects that are not known."""
-        for name in set(attributes) - self.attributes:
+        for name in sorted(set(attributes) - self.attributes):
             self.attributes.add(name)
             if name in _BUILTIN_ATTRIBUTES:
                 self.understood &= name in _ATTRIBUTES
@@ -332,7 +332,7 @@ class _Finder:
     def _add_holder(self, x: Any) -> None:
         """Add a module or function that code may read attributes from by any name."""
         self.holders.append(x)
-        for name in list(self.attributes):
+        for name in sorted(self.attributes):
             self._add_held(x, name)
 
     def _add_held(self, x: Any, name: str) -> None:
@@ -378,7 +378,7 @@ class _Finder:
         self._add_operators(type(x), x)
         if self.replaces:
             self._add_replaced(x)
-        for name in list(self.attributes):
+        for name in sorted(self.attributes):
             self._add_attribute(x, name)
 
     def _add_replaced(self, x: Any) -> None:
@@ -389,7 +389,7 @@ class _Finder:
     def _add_operators(self, cls: type, x: Any = MISSING) -> None:
         for each in cls.__mro__[:-1]:
             found = {} if is_library_class(each) else vars(each)
-            for name in found.keys() - _NAMED_METHODS:
+            for name in sorted(found.keys() - _NAMED_METHODS):
                 f = found[name] if name.startswith("__") else None
                 if type(f) is types.FunctionType and not _is_generated(each, f):
                     self.understood &= self._add_function(f, x)
@@ -413,7 +413,7 @@ class _Finder:
             self._add(f, may_call=True)
         self.classes.append(cls)
         self._add_operators(cls)
-        for name in list(self.attributes):
+        for name in sorted(self.attributes):
             self._add_class_attribute(cls, name)
         return self.understood
 

@@ -463,7 +463,7 @@ def _names_of(reader: _Reader, within: Iterable[int], more: frozenset[str]) -> C
         stores |= name in ("STORE_SUBSCR", "STORE_SLICE")
         stores |= name == "BINARY_OP" and step.argrepr.endswith("=")
         stores |= name in ("KW_NAMES", "LOAD_CONST", "CALL_FUNCTION_EX") and _names_out(step)
-    found = {NamePath(kind, read, tuple(chain)) for kind, read, chain in paths}
+    found = dict.fromkeys(NamePath(kind, read, tuple(chain)) for kind, read, chain in paths)
     return CodeNames(tuple(found), frozenset(attributes), stores, frozenset(stored))
 
 

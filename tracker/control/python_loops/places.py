@@ -61,7 +61,7 @@ class Places:
         containers: Iterable[Any] = (),
         known: Container[Place] | None = None,
     ) -> None:
-        self.names = frozenset(names)
+        self.names = sorted(names)
         self.attributes = {(id(x), name): (x, name) for x, name in attributes}
         self.known = known
         self.stored: list[tuple[Any, Any, Any, Any]] = []
