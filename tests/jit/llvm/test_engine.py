@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from concurrently import at_once
 
+import tracker
 from tracker.errors import CompileError
 from tracker.jit.llvm import engine
 
@@ -264,6 +265,26 @@ def test_no_gvn_with_very_many_loops(level):
     x = ctypes.c_double(0.0)
     assert function(module, "f", ctypes.c_int64, ctypes.c_void_p)(ctypes.addressof(x)) == 0
     assert x.value == 6.0 * (engine.MAX_GVN_LOOPS + 100)
+
+
+def test_sums_over_the_parts_of_a_loop():
+    """With operations of phis, LLVM's value numbering does not end: it aborts the process."""
+
+    def f(a, b, c):
+        a, b, c = a.copy(), b.copy(), c.copy()
+        s = 0.0
+        for _ in range(30):
+            c[1:, :] = b[:-1, :] * 0.5
+            b[3, 4] += 0.1 * c[3, 4]
+            s += a[1, 1] * b[2, 0]
+        return np.sum(a * 1.1) + np.sum(b * b) + np.sum(np.sin(c)) + s
+
+    arrays = [np.random.default_rng(k).normal(size=(66, 80)) for k in range(3)]
+    derive = tracker.jit(lambda *x: tracker.gradient(f, *x))
+    for _ in range(2):
+        for got, want in zip(derive(*arrays), tracker.gradient(f, *arrays), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+    assert "define" in derive.llvm(*arrays)  # once more, optimised
 
 
 def many_arrays(count):

@@ -166,7 +166,7 @@ def compile_module(
 def _object_code(text: str, pipeline: Pipeline) -> tuple[bytes, tuple[str, ...], Timings]:
     module, timings = _parse_and_optimise(text, pipeline)
     started = time.perf_counter()
-    with _loop_strength_reduction(pipeline.lsr):
+    with _switch("disable-lsr", True, not pipeline.lsr):
         object_code = bytes(_target_machine(pipeline.codegen_level).emit_object(module))
     exports = tuple(match[1] for match in _EXPORTED_NAME.finditer(text))
     return object_code, exports, replace(timings, codegen=time.perf_counter() - started)
@@ -174,22 +174,22 @@ def _object_code(text: str, pipeline: Pipeline) -> tuple[bytes, tuple[str, ...],
 
 def _assembly(text: str, pipeline: Pipeline) -> str:
     module, _ = _parse_and_optimise(text, pipeline)
-    with _loop_strength_reduction(pipeline.lsr):
+    with _switch("disable-lsr", True, not pipeline.lsr):
         return str(_target_machine(pipeline.codegen_level).emit_assembly(module))
 
 
 @contextmanager
-def _loop_strength_reduction(enabled: bool) -> Iterator[None]:
-    """Disable loop strength reduction meanwhile. LLVM has one switch for the process, and an
-    unknown option ends the process, hence the version check."""
-    if enabled or llvm.llvm_version_info[0] > _LAST_KNOWN_LLVM:
+def _switch(name: str, value: bool, needed: bool) -> Iterator[None]:
+    """Set one of LLVM's switches, if needed, and back. They are those of the process, and an
+    unknown one ends the process, hence the version check."""
+    if not needed or llvm.llvm_version_info[0] > _LAST_KNOWN_LLVM:
         yield
         return
-    llvm.set_option("tracker", "-disable-lsr=true")
+    llvm.set_option("tracker", f"-{name}={value}".lower())
     try:
         yield
     finally:
-        llvm.set_option("tracker", "-disable-lsr=false")
+        llvm.set_option("tracker", f"-{name}={not value}".lower())
 
 
 def export_object(
@@ -297,7 +297,8 @@ def prepare(text: str, level: int) -> tuple[str, Pipeline]:
 def choose_pipeline(text: str) -> Pipeline:
     """The pipeline for an optimised text."""
     numbered = (
-        text.count("  store ") + text.count("  call void @") <= MAX_GVN_WRITES
+        llvm.llvm_version_info[0] <= _LAST_KNOWN_LLVM  # see `_parse_and_optimise`
+        and text.count("  store ") + text.count("  call void @") <= MAX_GVN_WRITES
         and _max_loops(text) <= MAX_GVN_LOOPS
     )
     longest, straight = longest_block(text), _PHI not in text
@@ -375,7 +376,8 @@ def _parse_and_optimise(text: str, pipeline: Pipeline) -> tuple[Any, Timings]:
         raise CompileError(_format_parse_error(str(error), text)) from None
     parsed = time.perf_counter()
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(0))
-    _run(_passes(pipeline), module, builder)
+    with _switch("enable-phi-of-ops", False, pipeline.gvn):  # it may not end
+        _run(_passes(pipeline), module, builder)
     return module, Timings(parsed - started, time.perf_counter() - parsed)
 
 
