@@ -271,3 +271,22 @@ def test_a_gathered_value_is_stored_before_the_next_gather():
     loops = re.findall(r"kernel over 50000, level \d+: \d+ fused \(([^)]*)\)", fast.explain(x, i))
     assert sum(loop.count("taken") for loop in loops) == 4
     assert len([loop for loop in loops if "taken" in loop]) == 4
+
+
+def test_a_literal_position_is_one_of_a_slice():
+    """What a loop over rows writes beside its moving subscripts needs no scatter."""
+
+    def f(u, edge):
+        u = u.copy()
+        for step in range(len(edge)):
+            u[0, :] = edge[step]
+            u[-1, 1:] += u[-2, :-1] * edge[step]
+            u[1:, :] -= 0.5 * (u[1:, :] - u[:-1, :])
+        return np.sum(u * u)
+
+    u, edge = np.random.default_rng(0).normal(size=(7, 5)), np.linspace(0.1, 1.0, 40)
+    compiled = jit(lambda u, edge: gradient(f, u, edge))
+    agree(lambda u, edge: gradient(f, u, edge), u, edge)
+    compiled(u, edge)
+    ir = str(compiled.ir(u, edge))
+    assert "loop 40" in ir and "scattered " not in ir and "taken" not in ir

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker.ir.graph import Const
 from tracker.ir.lowering import Compact, Expand, Map, Scatter, View
 from tracker.ir.types import Type
 from tracker.ops.declare.declare import nondiff_op
@@ -262,7 +263,7 @@ def normalize_index(
 ) -> tuple[tuple[int, ...], Index, list[Any]] | str:
     """In an expansion: the shape to which the indexed array is reshaped (the axes of a mask become
     one), the normal index, and its arrays; or why there is none. Requires what NumPy would raise
-    for."""
+    for. A literal number is an int of the index."""
     masks = [a for a in arrays if a.type.dtype == np.bool_]
     if any(a.type.ndim == 0 for a in masks) or len(masks) != len(counts):
         return "a mask of no axes"
@@ -285,6 +286,12 @@ def normalize_index(
             axis += 1
             continue
         array = next(rest)
+        position = _literal_position(array, shape[axis])
+        if position is not None:
+            new_shape.append(shape[axis])
+            entries.append(position)
+            axis += 1
+            continue
         entries.append(HOLE)
         if array.type.dtype == np.bool_:
             axes = array.type.ndim
@@ -301,11 +308,24 @@ def normalize_index(
     return tuple(new_shape), tuple(entries), index_arrays
 
 
+def _literal_position(array: Any, extent: int) -> int | None:
+    """The position along an axis that a literal gives, if there is one."""
+    if not isinstance(array, Const) or array.type.dtype.kind not in "iu":
+        return None
+    position = int(array.value)
+    return position % extent if -extent <= position < extent else None
+
+
 def _mask_positions(b: Any, mask: Any, count: int) -> Any:
     """The positions of a mask's true elements, of which there must be `count`."""
     b.require(b(equal, b(mask_count, mask), np.intp(count)))
     flat = reshape_if_needed(b, mask, (mask.type.size,))
     return b(compacted, flat, count=count)
+
+
+def basic_index(index: Index) -> Index:
+    """A normal index without arrays, in the canonical form of a basic one."""
+    return tuple([part for part in index if part is not Ellipsis])
 
 
 def canonical_entry(part: Any, extent: int, axis: int) -> Any:

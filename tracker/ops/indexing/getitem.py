@@ -24,6 +24,7 @@ from tracker.ops.indexing.canonical import indexed_shape
 from tracker.ops.indexing.gather_scatter import (
     Index,
     SparseCotangent,
+    basic_index,
     fill_holes,
     gathered_shape,
     indexed_extents,
@@ -179,7 +180,10 @@ def _gather_build(b: Any, x: Any, *arrays: Any, index: Index, counts: Any = ()) 
     if isinstance(found, str):
         return found
     shape, normal, index_arrays = found
-    return b(taken, reshape_if_needed(b, x, shape), *index_arrays, index=normal)
+    x = reshape_if_needed(b, x, shape)
+    if not index_arrays:
+        return b(getitem, x, index=basic_index(normal))
+    return b(taken, x, *index_arrays, index=normal)
 
 
 def _scatter_add_build(
@@ -189,6 +193,8 @@ def _scatter_add_build(
     if isinstance(found, str):
         return found
     merged_shape, normal, index_arrays = found
+    if not index_arrays:
+        return b(embed, g, index=basic_index(normal), shape=shape)
     return reshape_if_needed(
         b, b(scattered_sum, g, *index_arrays, index=normal, shape=merged_shape), shape
     )
@@ -259,6 +265,8 @@ def _scatter_build(b: Any, x: Any, v: Any, *arrays: Any, index: Index, counts: A
     target_shape = gathered_shape(shape, normal, [a.type for a in index_arrays])
     if v.type.ndim > len(target_shape):
         v = b(reshape, v, shape=v.type.shape[v.type.ndim - len(target_shape) :])
+    if not index_arrays:
+        return b(put, x, v, index=basic_index(normal))
     return reshape_if_needed(
         b,
         b(scattered, reshape_if_needed(b, x, shape), v, *index_arrays, index=normal),
