@@ -585,6 +585,63 @@ def nested(traces):
     return program(traces, NESTED)
 
 
+class LeftToOtherLoops:
+    """A `while` statement that is left to a loop around it."""
+
+    @program(None)
+    def to_a_for_statement(p):
+        x = p[0] * 0.3
+        for _ in range(5):
+            while True:
+                x = x * 0.8
+                if abs(x) < 0.05:
+                    break
+        return x
+
+    @program(None)
+    def to_a_while_statement(p):
+        x, total, n = p[0] * 0.3, 0.0, 0
+        while n < 4:
+            while True:
+                x, n = x * 0.8 + 0.001, n + 1
+                if x < 0.05:
+                    total = total + x
+                    break
+            x = x + 0.2 * p[1]
+        return total, n
+
+    @program(None)
+    def to_a_test_of_values(p):
+        x, y, n = p[0] * 0.5, p[1], 0
+        while y > 0.1:
+            while True:
+                x, n = x * 0.7, n + 1
+                if x < 0.2 * y:
+                    break
+                if n > 100:
+                    continue
+                x = x + 0.001
+            y, x = y * 0.6, x + 0.1 * p[2]
+        return x + y, n
+
+    @program(None)
+    def from_either_of_two(p):
+        x, rest, n, known = p[0] * 0.13, 0.0, 0, False
+        for _ in range(2):
+            while True:
+                n += 1
+                if abs(x) < 0.05:
+                    break
+                while True:
+                    x = x * 0.8
+                    if abs(x) < 0.2:
+                        break
+                    if known:
+                        continue
+                    rest = rest + 0.1 * rest
+        return x + rest, n
+
+
 class NestedLoops:
     """Loops around loops that branch on values."""
 

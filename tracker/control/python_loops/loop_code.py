@@ -297,10 +297,14 @@ def tested_loop(code: CodeType, offset: int) -> TestedLoop | None:
         return None  # an expression has begun before the test
     if any(step.opname == "FOR_ITER" for step in steps[first : first + 2]):
         return None
-    # `continue` may go to a copy of the test before the loop.
-    first = min(head for head, source in reader.back_edges if first <= source <= last)
-    outcomes = frozenset(outcome for outcome, to in ends.items() if first <= to <= last)
-    found = _code_of(reader, code, range(first, last + 1), (first, last), at, reader.live[at])
+    # `continue` may go to a copy of the test before the loop, `break` to a loop around this one.
+    own = {step.positions for step in steps[first : last + 1]}
+    heads = [head for head, source in reader.back_edges if first <= source <= last]
+    first = min(head for head in heads if steps[head].positions in own)
+    body = range(first, last + 1)  # with instructions after which the loop is left
+    again = _that_lead_to(reader, body, [at])
+    outcomes = frozenset(outcome for outcome, to in ends.items() if to in again)
+    found = _code_of(reader, code, body, (first, last), at, reader.live[at])
     return None if found is None else TestedLoop(first, outcomes, found)
 
 
