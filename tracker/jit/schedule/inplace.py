@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,6 @@ from tracker.ir.types import Bundle, Type
 from tracker.jit.schedule.placement import Placement
 from tracker.jit.schedule.plan_data import (
     Buffer,
-    CarryMoves,
     Expression,
     InMemory,
     Kernel,
@@ -40,7 +39,6 @@ from tracker.jit.schedule.plan_data import (
     buffer_location,
     element_span,
     is_in_memory,
-    memory_of,
     slice_location,
 )
 from tracker.jit.schedule.write_chains import Update, find_updates
@@ -103,7 +101,7 @@ class InPlaceBuffers:
         planner: Placement,
         function: Function,
         unroll_limits: UnrollLimits,
-        carried: CarryMoves,
+        carried: Mapping[Var, Atom],
     ) -> None:
         self.planner: Placement = weakref.proxy(planner)  # the planner owns this object
         self.chains = find_updates(function, unroll_limits, carried)
@@ -115,15 +113,6 @@ class InPlaceBuffers:
         self.invalidated: set[Var] = set()
         self.written: dict[Atom, tuple[InMemory, int]] = {}  # expressions: where, by which update
         self.replacements: dict[Var, Var] = {}
-
-    def keep_carried(self, inputs: Sequence[Var], carried: CarryMoves) -> None:
-        """Have the inputs in which writes are made read in the memory of their outputs."""
-        kept = set(self.chains.in_carried.values())
-        for at, output in carried:
-            if (var := inputs[at]) in kept:
-                self.planner.add_parameter(var, "output", output, c_strides(var.type.shape))
-                buffer = memory_of(self.planner.locations[var])
-                self.buffers[buffer] = InPlaceBuffer(buffer, -1)
 
     # Reading
 

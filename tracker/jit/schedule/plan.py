@@ -53,7 +53,7 @@ from tracker.jit.schedule.elementwise_fusion import (
     fuse_view,
     strided_alias,
 )
-from tracker.jit.schedule.inplace import InPlaceBuffers
+from tracker.jit.schedule.inplace import InPlaceBuffer, InPlaceBuffers
 from tracker.jit.schedule.placement import Placement
 from tracker.jit.schedule.plan_data import (
     UNROLL_LIMIT,
@@ -77,6 +77,7 @@ from tracker.jit.schedule.row_windows import RowWindow, row_window
 from tracker.jit.schedule.scan import plan_scan, reversed_scans
 from tracker.jit.schedule.shared_plans import kept_plan
 from tracker.jit.schedule.steps import StepPlanners
+from tracker.jit.schedule.write_chains import arrays_to_keep
 from tracker.ops.shape.memory_order import MemoryOrder, c_strides
 
 _VECTOR_LIMIT = 8  # elements; unroll limit of vectors where transcendental functions are vectorised
@@ -103,8 +104,8 @@ def make_plan(
     strides: those of its inputs, then of its captures, in elements (default: C order);
     output_orders: those wanted of its outputs (None or left out: C order); lengths_vary: the code
     is to serve other lengths, too, so little is unrolled; step_planners: for equations that are not
-    loop nests; body: of a loop or branch; carried: the arrays of a loop that its body may
-    update where they are.
+    loop nests; body: of a loop or branch; carried: the arrays of a loop that its body updates
+    where they are.
     """
     if strides is None:
         strides = [c_strides(v.type.shape) for v in (*function.inputs, *function.captures)]
@@ -173,8 +174,9 @@ class Planner(Placement):
         if any(isinstance(eqn.op.lower, Contract) for eqn in function.eqns):
             self.row_operands = step_planners.row_operands(function)
             self.sliced_bases = sliced_by_products(function)
-        self.plan.carried = carried
-        self.in_place = InPlaceBuffers(self, function, unroll_limits, carried)
+        inputs, outputs = function.inputs, function.outputs
+        moves = {inputs[at]: outputs[to] for at, to in carried}
+        self.in_place = InPlaceBuffers(self, function, unroll_limits, moves)
         self.factors: dict[Any, tuple[Buffer, Buffer, int]] = {}  # see `jit/lapack/plan.py`
         self.gapless: dict[Any, Location] = {}  # likewise
         self.transposed: dict[Any, Location] = {}  # buffers, see `row_windows.py`
@@ -182,7 +184,14 @@ class Planner(Placement):
             self.add_parameter(var, "input", number, strides[number])
         for number, var in enumerate(function.captures, start=len(function.inputs)):
             self.add_parameter(var, "capture", number - len(function.inputs), strides[number])
-        self.in_place.keep_carried(function.inputs, carried)
+        for at, to in carried:
+            self._keep_in_place(inputs[at], to)
+
+    def _keep_in_place(self, var: Var, output: int) -> None:
+        """Have an input read in the memory of the output that is made of it."""
+        self.add_parameter(var, "output", output, c_strides(var.type.shape))
+        buffer = memory_of(self.locations[var])
+        self.in_place.buffers[buffer] = InPlaceBuffer(buffer, -1)
 
     def plan_step(self, step: Eqn | Guard) -> None:
         """Plan one step of the function."""
@@ -353,9 +362,11 @@ class Planner(Placement):
 
     def _body_plan(self, function: Function, carried: CarryMoves) -> Plan:
         """The plan of a body, which loops and branches may share."""
+        carried = arrays_to_keep(function, carried)
         plan = self.bodies.get((function, carried)) or kept_plan(function, carried)
         if plan is None:
             plan = make_plan(function, step_planners=self.step_planners, body=True, carried=carried)
+            plan.carried = carried
         self.bodies[function, carried] = plan
         return plan
 

@@ -191,9 +191,9 @@ class Plan:
     scatters, scans, and kernels written by hand).
 
     `copies`: copies in C order of stored values. `outputs`: the buffer of each output; for an
-    unrolled one, its strides. `carried`: the arrays of a loop that may be updated where
-    they are. `derived`: what was found out about the plan of a body, and written of it, for all
-    loops and programs that have it.
+    unrolled one, its strides. `carried`: the arrays of a loop that are updated where they are.
+    `derived`: what was found out about the plan of a body, and written of it, for all loops and
+    programs that have it.
     """
 
     function: Function

@@ -90,10 +90,12 @@ class UpdateChains:
         return {c.base for c in self.updates.values() if isinstance(c.base, Var)}
 
 
-def find_updates(function: Function, tiny: UnrollLimits, carried: CarryMoves) -> UpdateChains:
-    """The updates of arrays that are not unrolled. carried: the arrays of a loop that its body may
-    update where they are."""
-    in_carried = _writes_in_carried(function, carried)
+def find_updates(
+    function: Function, tiny: UnrollLimits, carried: Mapping[Var, Atom]
+) -> UpdateChains:
+    """The updates of arrays that are not unrolled. carried: the inputs of a loop's body whose
+    memory is that of an output."""
+    in_carried = _CarriedWrites(function).find(carried) if carried else {}
     finder = _UpdateFinder(tiny, in_carried)
     for eqn in function.eqns:
         finder.visit(eqn)
@@ -198,11 +200,12 @@ class _UpdateFinder:
         return None
 
 
-def _writes_in_carried(function: Function, carried: CarryMoves) -> dict[Var, Var]:
-    """The writes that are made in large arrays that a loop carries, and the array of each."""
+def arrays_to_keep(function: Function, carried: CarryMoves) -> CarryMoves:
+    """The arrays that the body of a loop can update where they are."""
     inputs, outputs = function.inputs, function.outputs
     pairs = {inputs[at]: outputs[to] for at, to in carried if inputs[at].type.size > _MEDIUM_ARRAY}
-    return _CarriedWrites(function).find(pairs) if pairs else {}
+    kept = set(_CarriedWrites(function).find(pairs).values()) if pairs else ()
+    return tuple([(at, to) for at, to in carried if inputs[at] in kept])
 
 
 class _CarriedWrites:
