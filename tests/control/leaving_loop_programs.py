@@ -580,11 +580,6 @@ def calls_what_was_executed(p):
     with_long_body("a_long_branch", "for i in range(20):\n  if x < 0.1: break\n  ")
 
 
-def nested(traces):
-    """A program of an array and a number of outer iterations, which are one loop of the trace."""
-    return program(traces, NESTED)
-
-
 class LeftToOtherLoops:
     """A `while` statement that is left to a loop around it."""
 
@@ -640,6 +635,11 @@ class LeftToOtherLoops:
                         continue
                     rest = rest + 0.1 * rest
         return x + rest, n
+
+
+def nested(traces):
+    """A program of an array and a number of outer iterations, which are one loop of the trace."""
+    return program(traces, NESTED)
 
 
 class NestedLoops:

@@ -91,7 +91,7 @@ class Pipeline:
     lsr: bool = True
 
 
-_QUICK_PIPELINE = Pipeline(0, optimises=False)
+_QUICK_PIPELINE = Pipeline(0, optimises=False, gvn=False)
 
 
 @record(frozen=True)
