@@ -636,6 +636,93 @@ class LeftToOtherLoops:
                     rest = rest + 0.1 * rest
         return x + rest, n
 
+    @program(None)
+    def by_a_counter(p):
+        x = p[0] * 0.3
+        for _ in range(4):
+            k = 0
+            while True:
+                k += 1
+                if k >= 4:
+                    break
+                x = x * 0.8
+                if abs(x) < 0.05:
+                    break
+        return x, k
+
+    @program(None)
+    def by_what_is_no_value(p):
+        x, n = p[0], 0
+        for word in ["next"] * 40:
+            while True:
+                x = x * 0.9 + 0.001 * p[1]
+                if abs(x) < 0.05:
+                    break
+                if word == "next":
+                    n += 1
+                    break
+        return x, n
+
+    @program(None)
+    def by_an_exception(p):
+        x, n = p[0], 0
+        for i in range(8):
+            try:
+                while True:
+                    n += 1
+                    x = x * 0.9 + 0.01 * p[1]
+                    if abs(x) < 1.0:
+                        break
+                    [0, 1, 2][i]
+            except IndexError:
+                x = x + 0.1
+        return x, n
+
+
+class NumbersOfLoopsThatAreLeft:
+    """The number of the iteration where an inner loop is left, which begins or ends with the number
+    of the outer one."""
+
+    @program(None)
+    def read_after_the_outer_loop(p):
+        y, k = 0.7 - p[1], 0
+        for i in range(9):
+            for k in range(i, 9):  # noqa: B007
+                if y < 0:
+                    break
+        return 2 * y, k
+
+    @program(None)
+    def read_after_the_inner_loop(p):
+        y, total = 0.7 - p[1], 0.0
+        for i in range(20):
+            for k in range(i, 20):
+                if y * k > p[0]:
+                    break
+            total = total + k * y
+        return total
+
+    @program(None)
+    def where_the_last_loops_have_no_iterations(p):
+        y, k = 1.5 - p[1], 0
+        for i in range(20):
+            for k in range(i, 19):  # noqa: B007
+                y = y * 0.99
+                if y < 0.5:
+                    break
+            y = y + 0.001 * k
+        return y, k
+
+    @program(None)
+    def positions(p):
+        x, total = np.concatenate([p] * 8), p[1] - 0.7
+        for i in range(20):
+            for k in range(i + 1, 24):
+                if total < 0.1 * k:
+                    break
+            total = total * 0.9 + 0.1 * x[k] * x[k - i]
+        return total
+
 
 def nested(traces):
     """A program of an array and a number of outer iterations, which are one loop of the trace."""

@@ -315,6 +315,17 @@ def test_hashes_do_not_decide_the_order_of_what_is_carried():
     assert "= loop 100 " in found.pop()
 
 
+def test_ranges_up_to_sums_of_thousands():
+    def f(x, n):
+        for _ in [0] * 2000:
+            n = n + 1
+        for _ in range(n - 1990):
+            x = x * 1.1
+        return x
+
+    np.testing.assert_allclose(tracker.jit(f)(1.5, 3), f(1.5, 3))
+
+
 def test_a_builtin_that_is_compared_is_no_shim():
     @tracker.jit
     def f(x):

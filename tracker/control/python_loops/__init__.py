@@ -50,7 +50,11 @@ other paths; then the loop has a branch for each path that was seen, and ends be
 iteration that takes another one. That runs as a plain one: it may leave the loop. A `while_`
 equation counts the iterations, without derivatives, and the `loop` equation takes this number
 (`recorded_loop.py`). `while` statements have no iterator; their iterations are counted from test to
-test (`tested_loops.py`).
+test (`tested_loops.py`), as long as the tests in between tell that the loop was not left: a loop
+around it may come back to the same test.
+
+A symbolic iteration in which a loop is left is a part of the iteration around it, which computes
+its number and must have as many iterations of it everywhere.
 
 So an inner loop that branches is, to the iteration around it, either a loop of all paths, or one of
 the paths that were seen and a test whether there were others (`paths.py`). An iteration whose inner

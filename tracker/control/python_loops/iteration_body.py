@@ -126,7 +126,7 @@ class IterationBody:
         while stack:
             operand = stack.pop()
             value = self.original(operand) if type(operand) is Value else None
-            if value in self.made and value not in found:
+            if value in self.made and value not in found and value not in self.symbols:
                 found.add(value)
                 stack.extend(value.operands)
         return [equation for equation in equations if equation[0] in found]

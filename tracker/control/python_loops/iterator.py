@@ -163,9 +163,9 @@ def _range_source(first: Any, low: Affine, step: int, counts: Affine) -> _Source
     """A range from a number, which has a form."""
 
     def symbolic(iteration: SymbolicIteration, at: int, symbols: list[Symbol]) -> Any:
-        start = at - iteration.variable.now
-        made = iteration.index(low.plus(Affine(step * start)), step)
-        symbols.append(Symbol(made._value, first + step * start, step))  # type: ignore[arg-type]
+        start = first + step * (at - iteration.variable.now)
+        made = iteration.index(start, step)
+        symbols.append(Symbol(made._value, start, step))  # type: ignore[arg-type]
         return made
 
     start = first if low.terms else low.now
@@ -184,7 +184,7 @@ def _rows_source(array: Any) -> _Source:
 
     def symbolic(iteration: SymbolicIteration, at: int, symbols: list[Symbol]) -> Any:
         start = at - iteration.variable.now
-        index = iteration.index(Affine(start), 1)
+        index = iteration.index(start, 1)
         symbols.append(Symbol(index._value, start, 1))  # type: ignore[arg-type]
         return tracked[index]
 

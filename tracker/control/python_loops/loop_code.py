@@ -15,7 +15,7 @@ import bisect
 import dis
 import functools
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
@@ -66,6 +66,7 @@ _LEAVES = frozenset(
 _JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
 _GOES_ON = ("RETURN", "YIELD", "JUMP_BACKWARD")
 _APPENDS = {"LIST_APPEND": 1, "SET_ADD": 1, "MAP_ADD": 2}  # how many values these take
+_ANY_WAY: Mapping[int, set[int]] = {}
 _NESTED_BINDING = frozenset(("locals", "vars", "dir", "eval", "exec"))
 
 
@@ -152,15 +153,16 @@ class _Reader:
 
     def _raises(self, start: int) -> bool:
         """Whether nothing but exceptions comes of the instructions from here on."""
+        return not any(self.steps[at].opname.startswith(_GOES_ON) for at in self.reachable(start))
+
+    def reachable(self, start: int) -> set[int]:
+        """The instructions from here on."""
         found, stack = {start}, [start]
         while stack:
-            at = stack.pop()
-            if self.steps[at].opname.startswith(_GOES_ON):
-                return False
-            more = set(self.successors(at)) - found
+            more = set(self.successors(stack.pop())) - found
             stack.extend(more)
             found |= more
-        return True
+        return found
 
     def captured(self, at: int) -> frozenset[str]:
         """The variables that a function which is made there may read and bind later."""
@@ -326,13 +328,44 @@ def may_leave(loop: LoopCode, code: CodeType, offset: int, outcome: bool) -> boo
     return any(n not in loop.region and n != loop.head for n in others)
 
 
-def _reached(reader: _Reader, loop: LoopCode, start: int) -> set[int]:
-    """The instructions that an iteration may come to, with those outside where it leaves."""
+@functools.lru_cache(4096)
+def leaves(loop: LoopCode, offset: int, outcome: bool) -> bool:
+    """Whether a test with this outcome, the instruction at an offset, leads out of the loop."""
+    reader = _Reader(loop.code)
+    at = reader.number_at(offset)
+    ends = reader.ends_of_test(at)
+    if at not in loop.region or ends is None:
+        return False
+    return loop.head not in _reached(reader, loop, ends[outcome])
+
+
+def may_have_left(loop: LoopCode, outcomes: Mapping[int, Collection[bool]]) -> bool:
+    """Whether an iteration that has come from the test at the head to the same test may have left
+    the loop, and come back by one around it: tests had these outcomes, by the offsets of
+    instructions, and any others that nothing has noted."""
+    reader = _Reader(loop.code)
+    ways: dict[int, set[int]] = {}
+    for offset, found in outcomes.items():
+        at = reader.number_at(offset)
+        ends = reader.ends_of_test(at)
+        if ends is not None:
+            ways[at] = {ends[outcome] for outcome in found}
+    starts = ways.get(loop.head) or set(reader.successors(loop.head))
+    reached = set().union(*(_reached(reader, loop, start, ways) for start in starts))
+    outside = [at for at in reached if at >= 0 and at != loop.head and at not in loop.region]
+    return any(loop.head in reader.reachable(at) for at in outside)
+
+
+def _reached(
+    reader: _Reader, loop: LoopCode, start: int, ways: Mapping[int, set[int]] = _ANY_WAY
+) -> set[int]:
+    """The instructions that an iteration may come to, with those outside where it leaves; `ways`:
+    where it goes from some of them."""
     found, stack = {start}, [start]
     while stack:
         at = stack.pop()
         if at != loop.head and at in loop.region:
-            more = set(reader.successors(at)) or {-1}
+            more = ways.get(at) or set(reader.successors(at)) or {-1}
             stack.extend(more - found)
             found |= more
     return found

@@ -26,7 +26,7 @@ from tracker.control.python_loops.iteration_carries import (
     iterations_until_new,
 )
 from tracker.control.python_loops.iteration_state import IterationState, is_constant
-from tracker.control.python_loops.loop_code import LoopCode
+from tracker.control.python_loops.loop_code import LoopCode, may_have_left
 from tracker.control.python_loops.paths import (
     Path,
     PathsWithin,
@@ -43,7 +43,12 @@ from tracker.ops.elementwise.comparison import equal, greater_equal
 from tracker.support.frames.cpython import frame_locals
 from tracker.support.structs import record, replace
 from tracker.tape.record import apply, data_of, value_of, wrap
-from tracker.tape.tracing.loop_index import Affine, SymbolicIteration
+from tracker.tape.tracing.loop_index import (
+    Affine,
+    SymbolicIteration,
+    note_learned,
+    note_short_end,
+)
 from tracker.tape.tracing.tracer import Tracer, current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
@@ -160,6 +165,11 @@ class LoopRoller:
         _running[:] = [ref for ref in _running if ref() is not None]
         _running.append(weakref.ref(self))
 
+    def __del__(self) -> None:
+        run, iterations = self.run, self.tracer.iterations
+        if run is not None and run.symbolic in iterations:  # `break`, or an exception
+            _leave(iterations, iterations.index(run.symbolic))
+
     def may_begin(self, at: int) -> bool:
         """Whether iteration number `at` may be made a symbolic one."""
         return self.attempts.allow(at) and self.range.allows(at)
@@ -218,7 +228,9 @@ class LoopRoller:
             self.paths = None  # a plain iteration may have changed what they depend on
             return None
         constants = ConstantValues(run.iteration, run.carried.plain)
-        del iterations[iterations.index(run.symbolic) :]
+        begun = iterations.index(run.symbolic)
+        _leave(iterations, begun + 1)
+        del iterations[begun]
         run.places.take_back(frame)
         with calls_unmonitored():
             try:
@@ -270,6 +282,8 @@ class LoopRoller:
         if paths is None:
             self.conditions.clear()
         if current_tracer() is not tracer or tracer.abort_reason or _marks(tracer) != run.marks:
+            return None
+        if test is not None and may_have_left(self.code, run.symbolic.outcomes(self.code.code)):
             return None
         run.places.check(frame, state.reached)
         if not state.is_unchanged(run.places.holders):
@@ -586,6 +600,17 @@ class LoopRoller:
                 equations *= outer.range.counts.high
         least = _MIN_EQUATIONS_OF_LARGE if large else _MIN_EQUATIONS
         return -(-least // max(equations, 1))
+
+
+def _leave(iterations: list[SymbolicIteration], begun: int) -> None:
+    """Make loops that are left, from this symbolic iteration on, a part of the iteration around
+    them: others must have as many iterations."""
+    left = [iteration.variable for iteration in iterations[begun:]]
+    del iterations[begun:]
+    for variable in left:
+        if variable.last.low < variable.now:
+            note_learned(variable.last)
+            note_short_end(variable.last)
 
 
 def _pairs(tuples: Mapping[Place, Any], others: Mapping[Place, Any]) -> list[tuple[Any, Any]]:

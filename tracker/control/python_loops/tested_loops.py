@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.control.python_loops.loop_code import TestedLoop, tested_loop
+from tracker.control.python_loops.loop_code import TestedLoop, leaves, tested_loop
 from tracker.control.python_loops.rolling import UNBOUNDED, LoopRoller
 from tracker.tape.observers import thread_state
 from tracker.tape.record import aval_of, data_of, value_of
@@ -22,7 +22,14 @@ from tracker.tape.tracing.tracer import Tracer
 def at_test(tracer: Tracer, tested: Any, frame: FrameType) -> Any:
     """What the frame is to test in place of a tracked value: the same, or what the loop around this
     test has made of it."""
-    tested = _test_of_loop(tracer, tested, frame)
+    if not np.ndim(aval_of(tested)):
+        tested = _test_of_loop(tracer, tested, frame)
+        where, outcome = frame.f_lasti, bool(data_of(tested))
+        tracer.tested_loops[:] = [
+            running
+            for running in tracer.tested_loops
+            if running.frame is not frame or not leaves(running.loop.code, where, outcome)
+        ]
     for iteration in tracer.iterations:
         iteration.tests[value_of(tested)] = frame.f_code, frame.f_lasti
     return tested
@@ -31,7 +38,7 @@ def at_test(tracer: Tracer, tested: Any, frame: FrameType) -> Any:
 def _test_of_loop(tracer: Tracer, tested: Any, frame: FrameType) -> Any:
     """The same, where `at_test` notes where it is tested."""
     loop = tested_loop(frame.f_code, frame.f_lasti)
-    if loop is None or np.ndim(aval_of(tested)):
+    if loop is None:
         return tested
     if thread_state.observer is not None or thread_state.stop_gradient is not None:
         return tested
@@ -39,10 +46,7 @@ def _test_of_loop(tracer: Tracer, tested: Any, frame: FrameType) -> Any:
     running = next((x for x in known if x.frame is frame and x.loop.first == loop.first), None)
     if running is None:
         known.append(running := _RunningLoop(tracer, frame, loop))
-    goes_on, tested = running.at_test(tested, loop)
-    if not goes_on:
-        known.remove(running)
-    return tested
+    return running.at_test(tested, loop)
 
 
 class _RunningLoop:
@@ -52,8 +56,8 @@ class _RunningLoop:
         self.frame, self.loop, self.at = frame, loop, 0
         self.roller = LoopRoller(tracer, loop.code, UNBOUNDED, outcomes=loop.outcomes)
 
-    def at_test(self, tested: Any, loop: TestedLoop) -> tuple[bool, Any]:
-        """Whether the loop goes on, and what the frame is to test."""
+    def at_test(self, tested: Any, loop: TestedLoop) -> Any:
+        """What the frame is to test."""
         roller = self.roller
         if roller.run is None:
             roller.paths = None  # a plain iteration may have changed what they depend on
@@ -67,4 +71,4 @@ class _RunningLoop:
                 self.loop = loop
             if loop is self.loop:
                 roller.begin(self.frame, self.at, value_of(tested))
-        return goes_on, tested
+        return tested

@@ -11,7 +11,8 @@ with negative positions wrapped and nothing clipped; it is None where no one for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import CodeType
 from typing import Any, TypeAlias
 
@@ -159,13 +160,27 @@ class SymbolicIteration:
         self.number = Value(now, CLOSED, (), NO_PARAMS)
         self.forms[self.number] = Affine.of(0, [(self.variable, 1)])
 
-    def index(self, start: Affine, step: int) -> Tracked:
-        """The tracked number `start + step * iteration`; its data is that of this one."""
-        form = start.plus(Affine.of(0, [(self.variable, step)]))
-        value = Value(form.now, CLOSED, (), NO_PARAMS)
+    def index(self, start: Any, step: int) -> Tracked:
+        """The tracked number `start + step * iteration`; its data is that of this one. A start that
+        moves is an operand of it: an outer iteration that leaves the loop here computes it."""
+        form = affine_form(start)
+        assert form is not None
+        form = form.plus(Affine.of(0, [(self.variable, step)]))
+        if form.at_start(self.variable).terms:
+            value = (start + step * self.variable.now)._value
+        else:
+            value = Value(form.now, CLOSED, (), NO_PARAMS)
         self.forms[value] = form
         tracked: Tracked = wrap(value)
         return tracked
+
+    def outcomes(self, code: CodeType) -> dict[int, set[bool]]:
+        """What tests in this code have been, by the offsets of instructions."""
+        found: dict[int, set[bool]] = {}
+        for value, (tested, offset) in self.tests.items():
+            if tested is code:
+                found.setdefault(offset, set()).add(bool(value.data))
+        return found
 
     def note_growth(self, value: Value) -> None:
         """A value was recorded: note whether its extents may move."""
@@ -194,21 +209,33 @@ def affine_form(x: Any) -> Affine | None:
     if type(x) is int:
         return Affine(x)
     value = x._value if type(x) is Tracked else x
-    if type(value) is not Value or type(value.aval) is not int:
+    iterations = active_iterations()
+    if type(value) is not Value or not iterations:
         return None
-    for iteration in active_iterations():
-        if value in iteration.forms:
-            return iteration.forms[value]
-    if value.op is CLOSED or value.op is None:
+    forms = ChainMap(*(iteration.forms for iteration in reversed(iterations)))
+    pending = [value]  # no recursion: a number may be a sum of thousands
+    while pending:
+        made = pending[-1]
+        unknown = [o for o in _terms_of(made) if type(o) is Value and o not in forms]
+        if unknown and made not in forms:
+            pending += unknown
+        else:
+            forms.setdefault(pending.pop(), _combined(made, forms))
+    return forms[value]
+
+
+def _terms_of(value: Value) -> tuple[Any, ...]:
+    """The operands of an int that may have a form."""
+    is_known = type(value.aval) is int and value.op not in (CLOSED, None)
+    return value.operands if is_known and value.op.name in _COMBINE else ()
+
+
+def _combined(value: Value, forms: Mapping[Value, Affine | None]) -> Affine | None:
+    """The form of an int, by those of its operands."""
+    found = [Affine(o) if type(o) is int else forms.get(o) for o in _terms_of(value)]
+    if not found or any(form is None for form in found):
         return None
-    found = [affine_form(operand) for operand in value.operands]
-    combine = _COMBINE.get(value.op.name)
-    if combine is None or any(form is None for form in found):
-        return None
-    made = combine(*found)
-    if made is not None:
-        active_iterations()[-1].forms[value] = made
-    return made
+    return _COMBINE[value.op.name](*found)
 
 
 def number_of(form: Affine) -> Any:
