@@ -567,7 +567,7 @@ class LoopRoller:
         guards[run.guards :] = [g for g in guards[run.guards :] if g[1] not in values]
 
     def _guard(self, condition: Any, paths: _Paths, asked: str | int = "all") -> None:
-        """Branch on how many iterations took these paths, if other calls may have another number."""
+        """Branch on how many iterations took these paths, if that may differ in other calls."""
         if type(condition) is not Tracked:
             return
         value = value_of(condition)
