@@ -176,3 +176,35 @@ def test_iterations_of_many_instructions(head, leaves):
         have, found = compiled(p)
         np.testing.assert_allclose(have, want, rtol=1e-11)
         np.testing.assert_allclose(found, slopes, rtol=1e-9)
+
+
+@pytest.mark.optimised
+def test_backward_passes_of_three_nested_loops():
+    """Carried numbers come through many bodies as what they are: LLVM took some for others."""
+
+    def f(p):
+        x, y, t, n = p[0], p[1] * 0.5, p[2], 0
+        for i in range(10):
+            n = 0
+            while i > 2:
+                n += 1
+                if n > 12:
+                    break
+                m = 0
+                while True:
+                    m += 1
+                    if m > 4:
+                        break
+                    t = t + 0.01 * x
+                    if abs(p[(6 - n) % 7]) < 0.3:
+                        break
+        return x + t + y
+
+    draw = np.random.default_rng(200330)
+    _, small, large = (draw.standard_normal(7) * scale for scale in (1, 0.3, 2))
+    compiled = tracker.jit(tracker.value_and_grad(f))
+    for p in (small, large, large):
+        want, slopes = tracker.value_and_grad(f)(p)
+        have, found = compiled(p)
+        np.testing.assert_allclose(have, want, rtol=1e-11)
+        np.testing.assert_allclose(found, slopes, rtol=1e-11, atol=1e-13)

@@ -231,9 +231,10 @@ class _ControlWriter:
         kind = memory_type(type.dtype)
         return self.e.write(f"getelementptr {kind}, ptr {base}, i64 {index}")
 
-    def move_cell(self, source: str, to: str) -> None:
-        """Copy a cell of any content."""
-        self.line(f"store i64 {self.e.write(f'load i64, ptr {source}')}, ptr {to}")
+    def move_cell(self, source: str, to: str, type: Type) -> None:
+        """Copy a cell that holds a value of this type."""
+        kind = "ptr" if type.shape else memory_type(type.dtype) if type.dtype.kind == "f" else "i64"
+        self.line(f"store {kind} {self.e.write(f'load {kind}, ptr {source}')}, ptr {to}")
 
     def store_numbers(self, types: Sequence[Type], cells: Sequence[str]) -> None:
         """Store the numbers in cells as the first results."""
@@ -312,8 +313,8 @@ class _Carries:
 
     def advance(self) -> None:
         """After a step: its results are the next step's carries."""
-        for at in range(len(self.types)):
-            self.w.move_cell(self.frame.result(at), self.cell(at))
+        for at, type in enumerate(self.types):
+            self.w.move_cell(self.frame.result(at), self.cell(at), type)
 
     def copy_start_values(self) -> None:
         """Without a step, the results are the initial values."""
@@ -414,8 +415,8 @@ def _emit_while(w: _ControlWriter) -> None:
     loop, body, done = w.labels("while", "body", "done")
     w.line(f"br label %{loop}")
     w.label(loop)
-    for at in range(len(start)):
-        w.move_cell(state.cell(at), condition.cell(cond_count + at))
+    for at, type in enumerate(state.types):
+        w.move_cell(state.cell(at), condition.cell(cond_count + at), type)
     condition.run()
     holds = w.driver.load_number(condition.result(0), condition.results[0].dtype)
     w.line(f"br i1 {w.e.truth(holds).name}, label %{body}, label %{done}")
@@ -437,7 +438,7 @@ def _emit_while(w: _ControlWriter) -> None:
         if type.shape and at not in state.in_place:  # memcpy allows source and target to be equal
             found = w.e.write(f"load ptr, ptr {state.cell(at)}")
             w.copy(w.results[at], found, type.nbytes)
-    w.move_cell(counter, w.results[len(start)])
+    w.move_cell(counter, w.results[len(start)], Type((), _INT64))
 
 
 def _emit_branch(w: _ControlWriter) -> None:

@@ -166,7 +166,7 @@ def compile_module(
 def _object_code(text: str, pipeline: Pipeline) -> tuple[bytes, tuple[str, ...], Timings]:
     module, timings = _parse_and_optimise(text, pipeline)
     started = time.perf_counter()
-    with _switch("disable-lsr", True, not pipeline.lsr):
+    with _switches_of_codegen(pipeline.lsr):
         object_code = bytes(_target_machine(pipeline.codegen_level).emit_object(module))
     exports = tuple(match[1] for match in _EXPORTED_NAME.finditer(text))
     return object_code, exports, replace(timings, codegen=time.perf_counter() - started)
@@ -174,8 +174,17 @@ def _object_code(text: str, pipeline: Pipeline) -> tuple[bytes, tuple[str, ...],
 
 def _assembly(text: str, pipeline: Pipeline) -> str:
     module, _ = _parse_and_optimise(text, pipeline)
-    with _switch("disable-lsr", True, not pipeline.lsr):
+    with _switches_of_codegen(pipeline.lsr):
         return str(_target_machine(pipeline.codegen_level).emit_assembly(module))
+
+
+@contextmanager
+def _switches_of_codegen(lsr: bool = True) -> Iterator[None]:
+    """Phis keep their types: where LLVM 22 made doubles of integers that come and go as doubles, a
+    nest of loops gave other numbers."""
+    keeps_types = _switch("cgp-optimize-phi-types", False, True)
+    with keeps_types, _switch("disable-lsr", True, not lsr):
+        yield
 
 
 @contextmanager
@@ -221,7 +230,8 @@ def export_object(
         merged.triple, merged.data_layout = machine.triple, str(machine.target_data)
         _run_all_passes(merged, machine)
         outside = [function.name for function in merged.functions if function.is_declaration]
-        return bytes(machine.emit_object(merged)), outside
+        with _switches_of_codegen():
+            return bytes(machine.emit_object(merged)), outside
 
 
 def _link_modules(texts: Iterable[str], public: str) -> Any:
