@@ -15,7 +15,7 @@ import bisect
 import dis
 import functools
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
@@ -66,7 +66,6 @@ _LEAVES = frozenset(
 _JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
 _GOES_ON = ("RETURN", "YIELD", "JUMP_BACKWARD")
 _APPENDS = {"LIST_APPEND": 1, "SET_ADD": 1, "MAP_ADD": 2}  # how many values these take
-_ANY_WAY: Mapping[int, set[int]] = {}
 _NESTED_BINDING = frozenset(("locals", "vars", "dir", "eval", "exec"))
 
 
@@ -177,6 +176,11 @@ class _Reader:
         return step.opname == "TO_BOOL" or (
             step.opname == "COMPARE_OP" and step.argrepr.startswith("bool(")
         )
+
+    def test_at(self, offset: int) -> tuple[int, dict[bool, int] | None]:
+        """The number of the instruction at an offset, and where it goes as a test."""
+        at = self.number_at(offset)
+        return at, self.ends_of_test(at)
 
     def ends_of_test(self, at: int) -> dict[bool, int] | None:
         """Where a test goes by its outcome; None of what is no test."""
@@ -317,12 +321,12 @@ def may_leave(loop: LoopCode, code: CodeType, offset: int, outcome: bool) -> boo
     if code is not loop.code:
         return False  # of a function that the loop calls
     reader = _Reader(code)
-    at = reader.number_at(offset)
-    ends = reader.ends_of_test(at)
+    reached = functools.partial(_reached, loop, reader.successors)
+    at, ends = reader.test_at(offset)
     if ends is not None:
-        others = _reached(reader, loop, ends[not outcome]) - _reached(reader, loop, ends[outcome])
+        others = reached(ends[not outcome]) - reached(ends[outcome])
     elif (ends := reader.ends_of_test(at + 1)) is not None:  # of what a call has made of the value
-        others = _reached(reader, loop, ends[True]) ^ _reached(reader, loop, ends[False])
+        others = reached(ends[True]) ^ reached(ends[False])
     else:
         return False
     return any(n not in loop.region and n != loop.head for n in others)
@@ -332,11 +336,10 @@ def may_leave(loop: LoopCode, code: CodeType, offset: int, outcome: bool) -> boo
 def leaves(loop: LoopCode, offset: int, outcome: bool) -> bool:
     """Whether a test with this outcome, the instruction at an offset, leads out of the loop."""
     reader = _Reader(loop.code)
-    at = reader.number_at(offset)
-    ends = reader.ends_of_test(at)
+    at, ends = reader.test_at(offset)
     if at not in loop.region or ends is None:
         return False
-    return loop.head not in _reached(reader, loop, ends[outcome])
+    return loop.head not in _reached(loop, reader.successors, ends[outcome])
 
 
 def may_have_left(loop: LoopCode, outcomes: Mapping[int, Collection[bool]]) -> bool:
@@ -346,26 +349,25 @@ def may_have_left(loop: LoopCode, outcomes: Mapping[int, Collection[bool]]) -> b
     reader = _Reader(loop.code)
     ways: dict[int, set[int]] = {}
     for offset, found in outcomes.items():
-        at = reader.number_at(offset)
-        ends = reader.ends_of_test(at)
+        at, ends = reader.test_at(offset)
         if ends is not None:
             ways[at] = {ends[outcome] for outcome in found}
-    starts = ways.get(loop.head) or set(reader.successors(loop.head))
-    reached = set().union(*(_reached(reader, loop, start, ways) for start in starts))
+
+    def successors(at: int) -> Iterable[int]:
+        return ways.get(at) or reader.successors(at)
+
+    reached = set().union(*(_reached(loop, successors, at) for at in successors(loop.head)))
     outside = [at for at in reached if at >= 0 and at != loop.head and at not in loop.region]
     return any(loop.head in reader.reachable(at) for at in outside)
 
 
-def _reached(
-    reader: _Reader, loop: LoopCode, start: int, ways: Mapping[int, set[int]] = _ANY_WAY
-) -> set[int]:
-    """The instructions that an iteration may come to, with those outside where it leaves; `ways`:
-    where it goes from some of them."""
+def _reached(loop: LoopCode, successors: Callable[[int], Iterable[int]], start: int) -> set[int]:
+    """The instructions that an iteration may come to, with those outside where it leaves."""
     found, stack = {start}, [start]
     while stack:
         at = stack.pop()
         if at != loop.head and at in loop.region:
-            more = ways.get(at) or set(reader.successors(at)) or {-1}
+            more = set(successors(at)) or {-1}
             stack.extend(more - found)
             found |= more
     return found

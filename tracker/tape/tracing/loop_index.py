@@ -209,8 +209,10 @@ def affine_form(x: Any) -> Affine | None:
     if type(x) is int:
         return Affine(x)
     value = x._value if type(x) is Tracked else x
+    if type(value) is not Value or type(value.aval) is not int:
+        return None
     iterations = active_iterations()
-    if type(value) is not Value or not iterations:
+    if not iterations:
         return None
     forms = ChainMap(*(iteration.forms for iteration in reversed(iterations)))
     pending = [value]  # no recursion: a number may be a sum of thousands
