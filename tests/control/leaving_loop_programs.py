@@ -679,6 +679,56 @@ class LeftToOtherLoops:
         return x, n
 
 
+def _shrunk(a, b):
+    n = 0
+    while abs(a) > 0.2:
+        a, n = a * 0.7 + 0.01 * b, n + 1
+        if n > 30:
+            break
+    return a
+
+
+def _root(x, y):
+    for _ in range(50):
+        step = (x * x - y) / (2 * x)
+        x = x - step
+        if abs(step) < 1e-12:
+            break
+    return x
+
+
+class ShortLoopsOfHelpers:
+    """Helpers with loops of a few iterations, called again and again: not all from loops that are
+    rolled, and some with more iterations than before."""
+
+    @program(3)
+    def from_a_comprehension(p):
+        return sum([_shrunk(p[0] + 0.1 * i, p[1]) for i in range(12)])
+
+    @program(3)
+    def from_a_generator(p):
+        return sum(_shrunk(p[0] * i, p[1]) * _root(1.0, p[0] + i) for i in range(12))
+
+    @program(3)
+    def from_a_dict(p):
+        found = {i: _root(p[1], p[0] + i) for i in (1, 50, 3, 2000)}
+        return sum(found.values())
+
+    @program(3)
+    def longer_from_call_to_call(p):
+        return sum(_shrunk(p[0] * 8.0**i, p[1]) for i in range(6))
+
+    @program(3)
+    def long_after_short(p):
+        x = 0.0
+        for n in [3, 4, 400]:
+            a = p[0]
+            while abs(a) > p[1] * 0.99**n:
+                a = a * 0.99
+            x = x + a
+        return x
+
+
 class NumbersOfLoopsThatAreLeft:
     """The number of the iteration where an inner loop is left, which begins or ends with the number
     of the outer one."""

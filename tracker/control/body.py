@@ -11,13 +11,14 @@ the caller traces the plain Python loop instead.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from tracker.autodiff.boundary import gradient_entry
+from tracker.ir.fingerprint import located_fingerprint
 from tracker.ir.graph import Atom, Function, name_variables, nested_functions
 from tracker.ir.types import Type
 from tracker.ir.verify import verify
@@ -83,6 +84,14 @@ def trace_body(
     traced = BodyBuilder(tracer, values).build(name, outputs)
     traced.hoisted += consts
     return traced
+
+
+def reusable_key(function: Function) -> Hashable | None:
+    """Equal for functions that are traced again alike: for bodies of the same lines, in which no
+    code of the user's runs. None of others."""
+    if function.functions or function.calls_python or function.has_side_effects:
+        return None
+    return located_fingerprint(function)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from tracker.control.body import (
     lift_operand,
     needs_integer_derivatives,
     restore_weak_type,
+    reusable_key,
     split_list,
     trace_body,
 )
@@ -35,7 +36,6 @@ from tracker.control.undo_log import (
     restore,
     sample_of_none,
 )
-from tracker.ir.fingerprint import located_fingerprint
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, operands_of
 from tracker.ir.lowering import Pick
 from tracker.ir.op import LINEAR
@@ -52,6 +52,7 @@ from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value, new_epoch
 
 _traced_steps: RecentlyUsed[Hashable, tuple[Function, list[int | None]]] = RecentlyUsed(64)
+_reached: RecentlyUsed[Hashable, list[bool]] = RecentlyUsed(64)
 
 
 @record()
@@ -312,10 +313,7 @@ class ReverseLoop:
 
     def _key_of_step(self, samples: list[Any]) -> Hashable | None:
         """What a traced step depends on; None if that is not known."""
-        run, body = self.run, self.run.body
-        if body.functions or body.calls_python or body.has_side_effects:
-            return None
-        mark = located_fingerprint(body)
+        run, mark = self.run, reusable_key(self.run.body)
         maybe = (*self.output_cotangents, *self.saved_cotangents, *run.saved_carries)
         return mark and (
             mark,
@@ -450,7 +448,12 @@ def reached_operands(
     body: Function, values: list[Any], marks: Sequence[bool], seeds: Sequence[Any], times: Times
 ) -> list[bool]:
     """Which marked values of a body a cotangent reaches, given the seeds of its results."""
-    found: list[Any] = []
+    mark, found = reusable_key(body), list[Any]()
+    types = tuple([None if x is None else type_of(aval_of(x)) for x in (*values, *seeds)])
+    key = mark and (mark, types, tuple(marks), times)
+    known = None if key is None else _reached.get(key)
+    if known is not None:
+        return known
 
     def probe(*flat: Any) -> list[Any]:
         given, cts = split_list(flat, len(values))
@@ -460,4 +463,7 @@ def reached_operands(
         return []
 
     trace_body("probe", probe, [*values, *(g for g in seeds if g is not None)])
-    return [c is not None for c in fill_by_mask(found, marks)]
+    reached = [c is not None for c in fill_by_mask(found, marks)]
+    if key is not None:
+        _reached.put(key, reached)
+    return reached

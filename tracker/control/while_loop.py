@@ -10,7 +10,7 @@ longer ones: there is no bound.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,26 +21,30 @@ from tracker.control.body import (
     as_tangent_of,
     is_active,
     needs_integer_derivatives,
+    reusable_key,
     split_list,
     trace_body,
 )
 from tracker.control.loop import dual_body, record_reverse_loop
 from tracker.control.loop_pullback import LoopRun, fill_by_mask
 from tracker.control.step_runner import make_stepper
-from tracker.ir.graph import Function
+from tracker.ir.graph import Function, Guard
 from tracker.ir.lowering import While
 from tracker.ir.op import Joint, define
-from tracker.ir.types import Bundle, Type
+from tracker.ir.types import Bundle, Type, type_of
 from tracker.ops.declare.bundle import BundleParts, pick, unbundle
 from tracker.ops.elementwise.comparison import less, logical_and
+from tracker.support.recently_used import RecentlyUsed
 from tracker.support.structs import record, replace
-from tracker.tape.record import ReplayDiverged, apply, data_of, record_result, replay
+from tracker.tape.record import ReplayDiverged, apply, aval_of, data_of, record_result, replay
 from tracker.tape.tracing.placeholders import resolve_placeholder
 from tracker.tape.tracing.tracer import StopGradient, note_trip_count
 from tracker.tape.tracked import Tracked
 
 _INITIAL_STACK_BYTES = 1 << 20  # of saved carries, reserved in any case
 _INITIAL_STACK_STEPS = 1 << 16  # at most, unless the trace saw more
+
+_counting: RecentlyUsed[Hashable, tuple[Function, Function]] = RecentlyUsed(64)
 
 
 @record(frozen=True)
@@ -137,7 +141,24 @@ def count_steps(
     """How many steps of a counted loop come before the first one whose last result is false, at
     most `limit`: a tracked number without derivatives; and the length of stacks for the steps. The
     arguments are those of a `loop`. If there are more steps than fit, the number is this length."""
-    sizes = len(step.hoisted), len(rows), len(carries)
+    with StopGradient(), np.errstate(all="ignore"):
+        starts = [*carries, np.int64(0), np.True_]
+        cond, body = _counting_bodies(step, starts, rows, limit)
+        (_, *operands), params = _operands_and_params(cond, body, starts, 0)
+        params["keep"] = ()
+        p = WhileParams(**params)
+        ends, kept = _run(p, [*map(data_of, (limit, *operands))], None)
+        length = min(limit, _capacity(len(kept), _initial_capacity(body)))
+        made = _recorded((length, *operands), params, _results(p, ends, kept))
+        return apply(pick, (made,), {"at": len(carries)}), length
+
+
+def _counting_bodies(
+    step: TracedBody, starts: Sequence[Any], rows: Sequence[Any], limit: int
+) -> tuple[TracedBody, TracedBody]:
+    """The condition and the body of the `while_` that counts steps; of equal steps, the same."""
+    consts = [*step.hoisted, *rows]
+    sizes = len(step.hoisted), len(rows), len(starts) - 2
 
     def goes_on(most: Any, *flat: Any) -> list[Any]:
         *_, count, is_alike = flat
@@ -147,19 +168,19 @@ def count_steps(
         fixed, stacks, carried, (count, _) = split_list(flat, *sizes)
         elements = [stack[count] for stack in stacks]
         found = replay(step.function, [*fixed, *carried, *elements])
-        return [*found[: len(carries)], count + found[-1], found[-1]]
+        return [*found[: len(carried)], count + found[-1], found[-1]]
 
-    with StopGradient(), np.errstate(all="ignore"):
-        starts = [*carries, np.int64(0), np.True_]
-        cond = trace_body("goes_on", goes_on, starts, [limit])
-        body = trace_body("next_step", next_step, starts, [*step.hoisted, *rows])
-        (_, *operands), params = _operands_and_params(cond, body, starts, 0)
-        params["keep"] = ()
-        p = WhileParams(**params)
-        ends, kept = _run(p, [*map(data_of, (limit, *operands))], None)
-        length = min(limit, _capacity(len(kept), _initial_capacity(body)))
-        made = _recorded((length, *operands), params, _results(p, ends, kept))
-        return apply(pick, (made,), {"at": len(carries)}), length
+    mark = reusable_key(step.function)
+    key = mark and (mark, tuple([type_of(aval_of(x)) for x in (*starts, *consts)]))
+    known = None if key is None else _counting.get(key)
+    if known is not None:
+        return TracedBody(known[0], [limit]), TracedBody(known[1], consts)
+    cond = trace_body("goes_on", goes_on, starts, [limit])
+    body = trace_body("next_step", next_step, starts, consts)
+    has_guards = any(isinstance(each, Guard) for each in body.function.body)
+    if key is not None and len(body.hoisted) == len(consts) and not has_guards:
+        _counting.put(key, (cond.function, body.function))
+    return cond, body
 
 
 def _operands_and_params(

@@ -26,6 +26,7 @@ _MAX_FIRST = 3
 class Attempts:
     """How many iterations may still become symbolic.
 
+    first         the number of the first one; with those before, the loop is likely to end
     retries       how many more, at iterations 4, 8, 16: inner loops that grow have enough
                   iterations by then
     places        of containers that are known by their parts, and of numbers in them that change
@@ -33,7 +34,8 @@ class Attempts:
     has_branched  whether an iteration has branched on values, so that there are more attempts
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first: int) -> None:
+        self.first = first
         self.left, self.retries, self.lessons = _ATTEMPTS, _RETRIES, _LESSONS
         self.places: set[Place] = set()
         self.has_branched = False
@@ -42,7 +44,7 @@ class Attempts:
         """Whether iteration number `at` may be an attempt."""
         if not self.left and self.retries and at.bit_count() == 1:
             self.left, self.retries = 1, self.retries - 1
-        return self.left > 0
+        return self.left > 0 and at >= self.first
 
     def stop(self) -> None:
         self.left = self.retries = 0

@@ -158,7 +158,8 @@ class LoopRoller:
         outcomes: Collection[bool] = (),
     ) -> None:
         self.tracer, self.code, self.over, self.outcomes = tracer, code, over, outcomes
-        self.range, self.attempts = IterationRange(counts), Attempts()
+        is_short = 0 if tracer.iterations else tracer.short_loops.get(code, 0)
+        self.range, self.attempts = IterationRange(counts), Attempts(is_short)
         self.run: _SymbolicRun | None = None
         self.paths: _Paths | None = None
         self.conditions: set[Value] = set()
@@ -485,6 +486,8 @@ class LoopRoller:
         takes_others &= len(runs) > 1 or count < counts.high
         until_new = paths.iterations_until_new()
         if count < max(1 if takes_others else least, done, until_new):
+            if count < least and not takes_others:
+                self._note_short(first.at + count, least)
             return None
         results, stacks = bodies[0].after(loop.record())
         if any(type(x) is not Tracked for x in stacks.values()):
@@ -503,6 +506,13 @@ class LoopRoller:
         else:
             self.attempts.stop()
         return RolledLoop(first.at, count, loop.count, found.get(_TEST))
+
+    def _note_short(self, end: int, least: int) -> None:
+        """The iterations up to this one are fewer than at least pay: others before it need not be
+        tried, nor as many of the same loop when it runs again."""
+        self.attempts.first = end
+        if not self.tracer.iterations:
+            self.tracer.short_loops[self.code] = min(end, least // 2)
 
     def _finish(
         self,

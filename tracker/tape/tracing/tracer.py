@@ -141,6 +141,7 @@ class Tracer:
     tested_loops     running loops that are no `for` statements; they hold frames
     first_symbolic   (loop within another, classes of what it carries) -> its first iteration that
                      may be symbolic
+    short_loops      loop -> how many iterations it had, where these were too few to be rolled
     abort_reason     why the trace cannot be used; the call goes on as plain Python
     fills_caches     whether code that is not traced filled caches: the next call finds them full
     origin           what the next equations derive from: a recorded value, or a line as text
@@ -175,6 +176,7 @@ class Tracer:
         self.iterations: list[Any] = []
         self.tested_loops: list[Any] = []
         self.first_symbolic: dict[Any, int] = {}
+        self.short_loops: dict[Any, int] = {}
         self.has_other_paths = False
         self.abort_reason = ""
         self.fills_caches = False
