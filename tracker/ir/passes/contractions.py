@@ -97,7 +97,7 @@ def _find_contraction(
     """The product that a sum adds up, seen through what stands between."""
     kept: tuple[int | None, ...] = tuple(range(eqn.out.type.ndim))
     dtype = eqn.out.type.dtype
-    while True:
+    while eqn.operands:  # a table has none
         source = eqn.operands[0]
         step = _positions_before(eqn, {at for at in kept if at is not None})
         if step is None or source.type.dtype != dtype or dtype.char not in _DTYPES:
@@ -114,6 +114,7 @@ def _find_contraction(
             if x.type.dtype != dtype or y.type.dtype != dtype:
                 return None
             return _Contraction(x, y, source.type.shape, kept)
+    return None
 
 
 def _without_added_zero(atom: Atom, defined: dict[Var, Eqn], uses: Counter[Atom]) -> Atom:
