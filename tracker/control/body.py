@@ -19,7 +19,7 @@ import numpy as np
 
 from tracker.autodiff.boundary import gradient_entry
 from tracker.ir.fingerprint import located_fingerprint
-from tracker.ir.graph import Atom, Function, name_variables, nested_functions
+from tracker.ir.graph import Atom, Function, Guard, name_variables, nested_functions
 from tracker.ir.types import Type
 from tracker.ir.verify import verify
 from tracker.jit.tracing import IRBuilder, StateRollbackLog, find_captured_state
@@ -52,6 +52,12 @@ class TracedBody:
     def types(self) -> list[Type]:
         """The types of the results."""
         return [atom.type for atom in self.function.outputs]
+
+    def serves_others(self, consts: Sequence[Any]) -> bool:
+        """Whether equal bodies of other values are this one: it takes nothing from outside but what
+        it was given, and has no guards."""
+        has_guards = any(isinstance(step, Guard) for step in self.function.body)
+        return len(self.hoisted) == len(consts) and not has_guards
 
 
 def trace_body(

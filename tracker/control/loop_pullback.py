@@ -306,8 +306,7 @@ class ReverseLoop:
         unused = [before + at for at, count in enumerate(counts) if count is not None]
         inputs = tuple(v for at, v in enumerate(traced.function.inputs) if at not in unused)
         traced.function = replace(traced.function, inputs=inputs)
-        has_guards = any(isinstance(each, Guard) for each in traced.function.body)
-        if key is not None and len(traced.hoisted) == len(consts) and not has_guards:
+        if key is not None and traced.serves_others(consts):
             _traced_steps.put(key, (traced.function, counts))
         return traced, counts
 

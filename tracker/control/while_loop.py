@@ -28,7 +28,7 @@ from tracker.control.body import (
 from tracker.control.loop import dual_body, record_reverse_loop
 from tracker.control.loop_pullback import LoopRun, fill_by_mask
 from tracker.control.step_runner import make_stepper
-from tracker.ir.graph import Function, Guard
+from tracker.ir.graph import Function
 from tracker.ir.lowering import While
 from tracker.ir.op import Joint, define
 from tracker.ir.types import Bundle, Type, type_of
@@ -177,8 +177,7 @@ def _counting_bodies(
         return TracedBody(known[0], [limit]), TracedBody(known[1], consts)
     cond = trace_body("goes_on", goes_on, starts, [limit])
     body = trace_body("next_step", next_step, starts, consts)
-    has_guards = any(isinstance(each, Guard) for each in body.function.body)
-    if key is not None and len(body.hoisted) == len(consts) and not has_guards:
+    if key is not None and body.serves_others(consts):
         _counting.put(key, (cond.function, body.function))
     return cond, body
 
