@@ -158,8 +158,8 @@ class LoopRoller:
         outcomes: Collection[bool] = (),
     ) -> None:
         self.tracer, self.code, self.over, self.outcomes = tracer, code, over, outcomes
-        is_short = 0 if tracer.iterations else tracer.short_loops.get(code, 0)
-        self.range, self.attempts = IterationRange(counts), Attempts(is_short)
+        first = 0 if tracer.iterations else tracer.short_loops.get(code, 0)
+        self.range, self.attempts = IterationRange(counts), Attempts(first)
         self.run: _SymbolicRun | None = None
         self.paths: _Paths | None = None
         self.conditions: set[Value] = set()
