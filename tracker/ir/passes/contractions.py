@@ -133,7 +133,7 @@ def _without_added_zero(atom: Atom, defined: dict[Var, Eqn], uses: Counter[Atom]
 def _positions_before(eqn: Eqn, kept: set[int]) -> list[int | None] | None:
     """For each axis of a result that of the operand which it is (None: one of one element); None if
     the equation is no sum, or no view of this kind."""
-    shape, params = eqn.operands[0].type.shape if eqn.operands else (), eqn.params
+    shape, params = eqn.operands[0].type.shape, eqn.params
     if eqn.op.name == "sum":
         axes = params["axis"]
         if params["keepdims"]:
