@@ -7,6 +7,7 @@ any optimisation level.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -116,17 +117,21 @@ class RealEmitter:
         return self.select(self.compare(">", x, zero), one, side)
 
     def power(self, x: ScalarValue, n: ScalarValue) -> ScalarValue:
-        if n.value == 2:
-            return self.mul(x, x)
-        if n.value == 1:
-            return x
-        if n.value == -1:
-            return self.div(literal(1, x.dtype), x)
-        if n.value == 3:  # one rounding more than the exact cube
-            return self.mul(self.mul(x, x), x)
-        if n.value == 0.5:
-            return self._half_power(x)
+        one = literal(1, x.dtype)
+        if n.value in (1, 2, 3):
+            return self._product([x] * int(n.value))
+        if n.value in (-1, -2):
+            return self._product([self.div(one, x)] * int(-n.value))
+        if n.value in (0.5, 1.5, 2.5):
+            return self._product([*[self.abs(x)] * int(n.value), self._half_power(x)])
+        if n.value in (-0.5, -1.5, -2.5):
+            whole = self._product([one, *[self.abs(x)] * int(-n.value)])
+            return self.div(self.div(one, whole), self._half_power(x))
         return self.math("pow", x, n)
+
+    def _product(self, factors: list[ScalarValue]) -> ScalarValue:
+        """Each product rounds: with two or three, it is about as exact as pow, and much faster."""
+        return functools.reduce(self.mul, factors)
 
     def _half_power(self, x: ScalarValue) -> ScalarValue:
         """The power of a half: unlike the root, 0.0 of -0.0 and infinite of -inf."""
