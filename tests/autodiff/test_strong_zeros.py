@@ -6,12 +6,14 @@ import pytest
 import tracker
 from tracker.autodiff.reverse import strong_zeros_at_once
 from tracker.ir.graph import Guard
+from tracker.ir.passes.dead_code import dead_code
 
 
 def kink(x):
     return np.sum(np.where(x > 0, np.sqrt(np.abs(x)), 0.0))
 
 
+STRONG = "strong_multiply"
 DERIVATIVES = {
     "reverse": lambda x: tracker.gradient(kink, x, check_finite=False)[0],
     "forward": lambda x: tracker.jvp(kink, (x,), (np.ones(3),))[1],
@@ -27,4 +29,46 @@ def test_the_trace_of_a_derivative_has_no_guard(name):
         function = tracker.trace(f, np.ones(3))
         np.testing.assert_array_equal(f(x), wanted)
     assert not any(isinstance(step, Guard) for step in function.body)
-    assert function.has_op("strong_multiply")
+    assert function.has_op(STRONG)
+
+
+def kinks(x, y):
+    roots = np.where(x > 0, np.sqrt(np.abs(x)), 0.0) * np.exp(x * y)
+    return np.sum(roots * np.where(y > 0, np.log(np.abs(y)), y) * np.cos(x) * np.sin(y))
+
+
+def of_kinks(*xs):
+    return tracker.gradient(kinks, *xs, check_finite=False)
+
+
+SMOOTH, KINKED = np.array([1.0, 2.0, -1.0]), np.array([0.5, 0.0, -1.0])
+
+
+def count_products(*xs):
+    function = dead_code(tracker.trace(of_kinks, *xs))
+    return [sum(e.op.name == name for e in function.eqns) for name in ("multiply", STRONG)]
+
+
+def test_a_trace_has_strong_zeros_only_where_the_numbers_need_them():
+    products, none = count_products(SMOOTH, SMOOTH)
+    others, one = count_products(KINKED, SMOOTH)
+    assert (none, one) == (0, 1)
+    assert others == products - 1  # nothing is left of the first pass
+
+
+def test_other_numbers_need_other_strong_zeros():
+    fast = tracker.jit(of_kinks, strict=True)
+    orders = [(KINKED, SMOOTH), (SMOOTH, KINKED), (KINKED, KINKED), (SMOOTH, SMOOTH)]
+    with np.errstate(all="ignore"):
+        for xs in [*orders, *orders]:
+            for got, want in zip(fast(*xs), of_kinks(*xs), strict=True):
+                np.testing.assert_allclose(got, want, rtol=1e-13)
+    assert fast.cache_info().traces == 2  # the second trace serves all numbers
+
+
+def test_a_trace_with_nans_serves_no_finite_numbers():
+    """Their products would be strong for nothing."""
+    nan = SMOOTH * np.nan
+    function = tracker.trace(of_kinks, nan, SMOOTH)
+    assert function.has_op(STRONG)
+    assert any(isinstance(step, Guard) for step in function.body)

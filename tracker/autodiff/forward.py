@@ -6,19 +6,13 @@ and nested derivatives work as in `reverse.py`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tracker.autodiff.reverse import (
-    Times,
-    at_once,
-    count_uses,
-    needs_strong_zeros,
-    rule_operands,
-    strong_product,
-)
+from tracker.autodiff.reverse import Times, count_uses, rule_operands, with_strong_zeros
 from tracker.errors import UnsupportedError, message
 from tracker.ir.op import LINEAR, Joint, Op
 from tracker.ops.declare.bundle import BundleParts
@@ -48,11 +42,8 @@ def forward_sweep(
     values = [value for value, _ in leaves]
     uses, record_rules = count_uses([(root, None) for root in roots], values, epoch)
     order = recording_order(roots, uses, set(values))
-    times = times or at_once.get()
-    found = _pass(leaves, roots, order, record_rules, times or np.multiply)
-    if times is None and needs_strong_zeros(found, roots):
-        return _pass(leaves, roots, order, record_rules, strong_product)
-    return found
+    run = functools.partial(_pass, leaves, roots, order, record_rules)
+    return with_strong_zeros(run, roots, times)
 
 
 def recording_order(

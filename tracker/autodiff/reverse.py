@@ -9,8 +9,10 @@ otherwise they get plain arrays.
 
 Strong zeros: a pass multiplies plainly first. Only if a NaN results, or an infinity although the
 roots are finite, is the pass repeated with `strong_multiply`, where an exact zero (a branch not
-taken) times infinity or NaN is zero. A pass that frees history as it goes cannot be repeated; it
-repeats single rules instead. Within `strong_zeros_at_once`, all passes use it from the beginning.
+taken) times infinity or NaN is zero. In a trace, the second pass uses it only for the products that
+need it now, under the guard that this is enough; if it is not, a third one uses it for all, which
+is right for all numbers. A pass that frees history as it goes cannot be repeated; it repeats single
+rules instead. Within `strong_zeros_at_once`, all passes use it from the beginning.
 
 Invariants
 1. A value is visited once, after all of its users.
@@ -21,7 +23,7 @@ Invariants
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias
@@ -54,7 +56,16 @@ from tracker.ops.linalg.triangles import embed_diagonal
 from tracker.ops.shape.shape import broadcast_to, reshape, transpose
 from tracker.support.weakrefs import WeakIdentityDict
 from tracker.tape.observers import current_observer, is_tracing
-from tracker.tape.record import apply, aval_of, may_call_user_code, shape_of, value_of, wrap
+from tracker.tape.record import (
+    apply,
+    aval_of,
+    data_of,
+    has_lazy_data,
+    may_call_user_code,
+    shape_of,
+    value_of,
+    wrap,
+)
 from tracker.tape.tracing.tracer import Tracer, current_tracer, dismiss_error, operand_when_recorded
 from tracker.tape.tracing.value_guards import speculate_bool
 from tracker.tape.tracked import Tracked
@@ -130,17 +141,46 @@ def _sweep_with_strong_zeros(
     times: Times | None,
     interior: dict[Value, Any] | None,
 ) -> list[Any]:
-    times = times or at_once.get()
-    found = _ReversePass(uses, leaves, record_rules, interior, times or np.multiply).run(roots)
-    if times is None and needs_strong_zeros(found, [root for root, _ in roots]):
+    def run(times: Times) -> list[Any]:
         if interior is not None:
             interior.clear()
-        return _ReversePass(uses, leaves, record_rules, interior, strong_product).run(roots)
+        return _ReversePass(uses, leaves, record_rules, interior, times).run(roots)
+
+    return with_strong_zeros(run, [root for root, _ in roots], times)
+
+
+def with_strong_zeros(
+    run: Callable[[Times], list[Any]], roots: Sequence[Value], times: Times | None
+) -> list[Any]:
+    """The results of a pass, `run`, with as many strong zeros as it needs; with the given product,
+    if there is one."""
+    times = times or at_once.get()
+    if times is not None:
+        return run(times)
+    tracer = current_tracer()
+    products: list[Times] = [np.multiply, _strong_where_needed]
+    for product in products[: 1 if tracer is None or tracer.has_other_paths else 2]:
+        found = run(product)
+        if not _needs_strong_zeros(found, roots):
+            return found
+    found = run(strong_product)
+    if tracer is not None:
+        _guard_nonfinite(found)
     return found
 
 
 def strong_product(a: Any, b: Any) -> Any:
     return apply(strong_multiply, (a, b))
+
+
+def _strong_where_needed(a: Any, b: Any) -> Any:
+    """The product, with strong zeros only if they make a difference for the present numbers."""
+    product = np.multiply(a, b)
+    found = data_of(product)
+    if np.isfinite(np.sum(found)):
+        return product
+    strong = strong_multiply.evaluate(data_of(a), data_of(b))
+    return product if np.array_equal(found, strong, equal_nan=True) else strong_product(a, b)
 
 
 at_once: ContextVar[Times | None] = ContextVar("at_once", default=None)
@@ -156,29 +196,42 @@ def strong_zeros_at_once() -> Iterator[None]:
         at_once.reset(token)
 
 
-def needs_strong_zeros(found: Sequence[Any], roots: Sequence[Value]) -> bool:
+def _needs_strong_zeros(found: Sequence[Any], roots: Sequence[Value]) -> bool:
     """Whether a pass must be repeated with strong zeros: its results hold a NaN, or an infinity
-    although the roots are finite."""
-    totals = [_element_sum(c) for c in found if _has_nonfinite(c)]
-    if not totals or any(bool(total != total) for total in totals):
-        return bool(totals)
-    return all(bool(np.all(np.isfinite(wrap(root)))) for root in roots)
+    although the roots are finite. In a trace, it is guarded that a pass need not be repeated."""
+    is_known = is_tracing() and not any(map(has_lazy_data, found))
+    if is_known and _has_lost_numbers(found, roots, data_of):
+        return True
+    return _has_lost_numbers(found, roots, lambda x: x)
 
 
-def _has_nonfinite(c: Any) -> bool:
-    if c is None:
-        return False
-    if type(c) is float or type(c) is _np_float64:
-        return not math.isfinite(c)
-    if type(c) is BundleParts or type(c) is TwoTerms:
-        return any(map(_has_nonfinite, c))
-    if type(c) is SparseCotangent:
-        c = c.g
-    return speculate_bool(np.logical_not(np.isfinite(_element_sum(c))), False)
+def _has_lost_numbers(
+    found: Sequence[Any], roots: Sequence[Value], read: Callable[[Any], Any]
+) -> bool:
+    sums = _nonfinite_sums(found, read)
+    if not sums or any(bool(total != total) for total in sums):
+        return bool(sums)
+    return all(bool(np.all(np.isfinite(read(wrap(root))))) for root in roots)
 
 
-def _element_sum(c: Any) -> Any:
-    return c if type(c) is float else np.sum(_distinct_elements(c) if type(c) is Tracked else c)
+def _guard_nonfinite(found: Sequence[Any]) -> None:
+    """Let a trace with NaNs serve no others, which can do with fewer strong zeros."""
+    _nonfinite_sums([c for c in found if _nonfinite_sums([c], data_of)], lambda x: x)
+
+
+def _nonfinite_sums(cotangents: Iterable[Any], read: Callable[[Any], Any]) -> list[Any]:
+    """The sums of the elements of those arrays that have NaNs or infinities."""
+    sums = []
+    for c in cotangents:
+        if type(c) is float or type(c) is _np_float64:
+            sums += [] if math.isfinite(c) else [c]
+        elif type(c) is BundleParts or type(c) is TwoTerms:
+            sums += _nonfinite_sums(c, read)
+        elif c is not None:
+            c = c.g if type(c) is SparseCotangent else c
+            total = np.sum(read(_distinct_elements(c) if type(c) is Tracked else c))
+            sums += [] if speculate_bool(np.isfinite(total), True) else [total]
+    return sums
 
 
 _REPEATING_OPS = (broadcast_to, reshape, transpose, embed, embed_diagonal)  # these add only zeros
@@ -380,7 +433,7 @@ class _ReversePass:
             contributions = self._split(value, g)
         else:
             contributions = self._contributions(value, g, self.times)
-            if self.free_early and any(map(_has_nonfinite, contributions)):
+            if self.free_early and _nonfinite_sums(contributions, lambda x: x):
                 contributions = self._contributions(value, g, strong_product)
         if self.free_early:
             _free_history(value, FREED)
