@@ -77,3 +77,30 @@ def test_loops_of_inlined_bodies_count_together():
     kernels = function("k0", half) + function("k1", half)
     assert engine.choose_pipeline(kernels).gvn
     assert not engine.choose_pipeline(function("body0", half) + function("plan", half)).gvn
+
+
+NUMBERS = """\
+define internal i64 @body0(ptr noalias %slots, ptr %scratch) {
+  %a = load double, ptr %slots
+  %b = call double @vm.exp(double %a)
+  store double %b, ptr %slots
+  ret i64 0
+}
+define internal i64 @body1(ptr noalias %slots, ptr %scratch) {
+  %a = call i64 @body0(ptr %slots, ptr %slots)
+  ret i64 0
+}
+"""
+
+
+@pytest.mark.parametrize("lines", [1, 1000])
+def test_loops_over_numbers_are_optimised_unless_they_are_long(lines):
+    longer = "  %z = fadd double 1.0, 1.0\n" * lines
+    text = NUMBERS.replace("  %a = call", longer + "  %a = call") + TEXT.replace(
+        "@body0", "@body2"
+    ).replace("@body1", "@body3")
+    changed = heads(without_optimising_drivers(text))
+    quick = [name for name, line in changed.items() if " optnone noinline " in line]
+    others = ["body2", "body3", "plan", "entry"]
+    assert quick == (others if lines == 1 else ["body1", *others])
+    assert [name for name, line in changed.items() if " alwaysinline " in line] == ["body0"]
