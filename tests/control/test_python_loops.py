@@ -152,6 +152,77 @@ class Effects:
             y = y * 2
         return y
 
+    def prints_some_iterations(x):
+        y = x
+        for i in range(40):
+            y = y * 0.9 + 0.1 * i
+            if i % 20 == 0:
+                print(f"iteration {i}: {np.mean(y):.3f}", end=";")
+        return y
+
+    def prints_if_asked(x, verbose=False):
+        y = x
+        for i in range(12):
+            y = y * 0.9 + 0.1 * i
+            if verbose:
+                print("iteration", i)
+        return y
+
+    def prints_by_a_function(x):
+        form = "%d %.3f"
+
+        def report(i, y):
+            if i in (3, 7):
+                print(f"{i} {y[0]:.2f} {form % (i, y[1])}")
+
+        y = x
+        for i in range(24):
+            y = y * 0.9 + 0.1 * i
+            report(i, y)
+        return y
+
+    def prints_in_an_inner_loop(x):
+        y = x
+        for i in range(9):
+            for j in range(6):
+                y = y * 0.95 + 0.01 * j
+                if i == j:
+                    print(i, j)
+        return y
+
+    def prints_until_a_condition_holds(x):
+        y, n = x, 0
+        while y[0] > 1e-3:
+            y, n = y * 0.9, n + 1
+            if n % 10 == 0:
+                print(f"{n:>4d}: {float(y[0]):.2e}")
+        return y
+
+    def prints_on_a_condition(x):
+        y = x
+        for i in range(30):
+            y = y * 0.9 + 0.01
+            if y[0] < 0.2:
+                print("small at", i)
+                break
+        return y
+
+    def keeps_text_of_its_iterations(x):
+        y, names = x, []
+        for i in range(12):
+            y = y * 0.9
+            names.append(f"y{i}")
+        print(names)
+        return y
+
+    def binds_text_of_its_iterations(x):
+        y, name = x, ""
+        for i in range(12):
+            y = y * 0.9
+            name = f"y{i}"
+        print(name)
+        return y
+
     def divides_by_a_counter_that_ends(x):
         y, n = x, 8
         while y[0] > 1e-9:
@@ -230,6 +301,11 @@ def test_outcomes_are_those_of_the_plain_function(f):
     _assert_equal(tuple(want[2]), tuple(have[2]))
     if want[3] is None:
         _assert_equal(want[0], have[0])
+
+
+@pytest.mark.parametrize("f", [Effects.prints_some_iterations, Effects.prints_if_asked])
+def test_iterations_that_print_nothing_are_rolled(f):
+    assert " loop " in str(tracker.trace(tracker.jit(f), X))
 
 
 def _decay(x):

@@ -62,6 +62,9 @@ loops know more paths stands for those before it, which knew fewer: the loop has
 begins where the first of them did. Where the trip count of the inner loop moves, the loop itself
 says whether other paths were taken.
 
+Iterations that print stand for no others (the shim of `print` says so): where some print, by
+conditions on plain numbers, those between them are rolled.
+
 Not rolled: subscripts that wrap around, iterations that read a list that they grow, or change one
 that the loop goes through, paths that append other things than others do, comprehensions; sums that
 start at Python's numbers, and that only some iterations of an inner loop add to; where iterations

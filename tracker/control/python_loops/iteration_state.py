@@ -54,7 +54,7 @@ from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 
 # Shims that tell nothing of what a symbolic number really is.
-_SHIM_NAMES = ("isinstance", "range", "zip", "enumerate", "reversed", "min", "max")
+_SHIM_NAMES = ("isinstance", "range", "zip", "enumerate", "reversed", "min", "max", "print")
 _SHIMS = [BUILTIN_SHIMS[name] for name in _SHIM_NAMES]
 _DROP_INS = "tracker.numpy."
 _PURE_MODULES = ("tracker.scipy.special", "tracker.scipy.linalg", "tracker.scipy.fft")

@@ -1,6 +1,6 @@
 """Shims of builtins for code that is being traced: of `type`, `hasattr` and `getattr`
 (`rebinding/class_shims.py`), `isinstance` and `id`, of `range`, `zip`, `enumerate` and `reversed`,
-and of `min` and `max`.
+of `min` and `max`, and of `print`.
 
 Traced code sees tracked arrays where the plain function sees arrays and numbers. A tracked array
 can lie about its class only (`Tracked.__class__`); the shims answer `type(x) is np.ndarray`,
@@ -8,7 +8,7 @@ can lie about its class only (`Tracked.__class__`); the shims answer `type(x) is
 the globals of the code that uses these names, in front of Python's builtins. `id` is refused. What
 a `for` statement iterates may be an iterator that follows its iterations
 (`tape/tracing/tracer.py`). `min` and `max` of floats of one class select one of them, so that the
-trace is for all of them.
+trace is for all of them. An iteration that prints stands for no others.
 
 Invariants: for anything but a tracked array, in any thread, a shim does what the builtin does. So
 does that of `isinstance` for tracked arrays within a derivative, which has none where the function
@@ -32,7 +32,7 @@ from tracker.ir.op import NUMPY
 from tracker.rebinding.class_shims import CLASS_SHIMS, plain_value
 from tracker.rebinding.namespaces import is_exchanged
 from tracker.tape.observers import is_deriving
-from tracker.tape.tracing.tracer import current_tracer, start_loop
+from tracker.tape.tracing.tracer import current_tracer, note_of_this_iteration, start_loop
 from tracker.tape.tracked import Tracked
 
 
@@ -72,6 +72,12 @@ def _class_of_floats(numbers: Sequence[Any]) -> type | None:
     classes = {type(plain_value(x)) for x in numbers}
     cls = classes.pop()
     return cls if not classes and (cls is float or issubclass(cls, np.floating)) else None
+
+
+@functools.wraps(print)
+def _print(*args: Any, **kwargs: Any) -> None:
+    note_of_this_iteration()
+    builtins.print(*args, **kwargs)
 
 
 class UnreadZip(zip):  # type: ignore[type-arg]
@@ -122,6 +128,7 @@ BUILTIN_SHIMS: Mapping[str, Any] = {
     **{cls.__name__: _IterableShim(cls.__name__, (), {"original": cls}) for cls in _ITERABLES},
     "min": _extreme_shim(min, operator.lt),
     "max": _extreme_shim(max, operator.gt),
+    "print": _print,
 }
 SHIMMED_NAMES = frozenset(BUILTIN_SHIMS)
 

@@ -20,10 +20,10 @@ from tracker.tape.record import apply, aval_of, data_of
 from tracker.tape.tracing.loop_index import (
     IterationIndex,
     moves,
-    note_unknown_subscript,
     plain_entry,
     subscript_of,
 )
+from tracker.tape.tracing.tracer import note_of_this_iteration
 from tracker.tape.tracked import Tracked
 
 _INT = np.dtype(np.intp)
@@ -60,7 +60,7 @@ def _moving_index(parts: tuple[Any, ...], shape: tuple[int, ...]) -> IterationIn
         for subscript, entry in zip(subscripts, index, strict=True)
     )
     if not known:
-        note_unknown_subscript()
+        note_of_this_iteration()
     return IterationIndex.of(index, tuple(subscripts) if known else None)
 
 

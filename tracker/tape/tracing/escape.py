@@ -35,7 +35,12 @@ from tracker.tape.live_leaves import is_followed
 from tracker.tape.observers import is_deriving
 from tracker.tape.record import value_of
 from tracker.tape.tracing.placeholders import resolve_placeholder
-from tracker.tape.tracing.tracer import Tracer, UnsupportedInBody, current_tracer
+from tracker.tape.tracing.tracer import (
+    Tracer,
+    UnsupportedInBody,
+    current_tracer,
+    note_of_this_iteration,
+)
 from tracker.tape.tracing.value_guards import guard_array
 from tracker.tape.value import CLOSED, Value, history_of
 from tracker.user_frames import user_frame, user_line
@@ -139,6 +144,7 @@ def escape_as_text(tracked: Any) -> bool:
     origin = _origin_of(value, tracer)
     is_plain = not is_deriving() or origin is not Origin.LEAF
     if _is_printed(user_frame()):
+        note_of_this_iteration()
         return is_plain
     if tracer.is_body_trace:
         raise UnsupportedInBody("the body makes text of a value")

@@ -144,7 +144,7 @@ class SymbolicIteration:
     counts       the trip counts of inner loops, by the numbers that say so
     tests        where Python has branched on values: (code, offset of the instruction)
     paths_within the paths of inner loops, by the values that say how many iterations took them
-    has_learned  whether something depends on an extent, or a position, of this iteration alone
+    has_learned  whether something is of this iteration alone: an extent, a position, what it prints
     ends_short   whether an inner loop has too few iterations in the last ones
     """
 
@@ -324,12 +324,6 @@ def subscript_of(part: Any, extent: int) -> AffineSubscript | None:
         grows = width.low >= 0 and all(each.may_grow for each in active_iterations())
         return AffineSubscript(low, width) if grows else None
     return None if width.const < 0 else AffineSubscript(low, width.const)
-
-
-def note_unknown_subscript() -> None:
-    """A position wraps around, or an extent is that of this iteration alone."""
-    for iteration in active_iterations():
-        iteration.has_learned = True
 
 
 def note_learned(*forms: Affine) -> None:

@@ -602,6 +602,13 @@ def at_loop_test(tested: Any, frame: FrameType) -> Any:
     return _testers[0](tracer, tested, frame)
 
 
+def note_of_this_iteration() -> None:
+    """Something is of this iteration alone: what it prints, a position that wraps around."""
+    tracer = current_tracer()
+    for iteration in () if tracer is None else tracer.iterations:
+        iteration.has_learned = True
+
+
 def note_extents(value: Value) -> None:
     """The code asks for extents of a value: one that grows has them in this iteration alone."""
     tracer = current_tracer()
