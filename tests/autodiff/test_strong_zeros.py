@@ -46,7 +46,8 @@ SMOOTH, KINKED = np.array([1.0, 2.0, -1.0]), np.array([0.5, 0.0, -1.0])
 
 def count_products(*xs):
     function = dead_code(tracker.trace(of_kinks, *xs))
-    return [sum(e.op.name == name for e in function.eqns) for name in ("multiply", STRONG)]
+    names = [eqn.op.name for eqn in function.eqns]
+    return names.count("multiply") + names.count("finite_multiply"), names.count(STRONG)
 
 
 def test_a_trace_has_strong_zeros_only_where_the_numbers_need_them():
@@ -72,3 +73,21 @@ def test_a_trace_with_nans_serves_no_finite_numbers():
     function = tracker.trace(of_kinks, nan, SMOOTH)
     assert function.has_op(STRONG)
     assert any(isinstance(step, Guard) for step in function.body)
+
+
+def test_derivatives_of_a_pass_with_few_strong_zeros():
+    """Its products are multiplied by other numbers then, which may be infinite or NaN."""
+
+    def slopes(x):
+        return np.sum(np.where(x > 0, np.sqrt(np.arctan2(x, np.arcsin(x))), 0.0))
+
+    x = np.array([0.5, 0.0, -1.0, 0.0])
+    with np.errstate(all="ignore"):
+        for derivative in (tracker.hessian, tracker.jacobian):
+            want = derivative(slopes, x)
+            assert np.isfinite(want).all()
+            np.testing.assert_allclose(tracker.jit(lambda x: derivative(slopes, x))(x), want)  # noqa: B023
+        inner = tracker.jit(lambda x: np.sum(tracker.gradient(slopes, x)[0]))
+        want = tracker.gradient(lambda x: np.sum(tracker.gradient(slopes, x)[0]), x)[0]
+        for _ in range(3):
+            np.testing.assert_allclose(tracker.gradient(inner, x)[0], want)

@@ -147,6 +147,7 @@ BINARY = [
     "divide",
     "copysign",
     "strong_multiply",
+    "finite_multiply",
     "greater",
     "equal",
 ]

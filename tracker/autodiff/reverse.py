@@ -49,7 +49,7 @@ from tracker.ops.declare.rule_helpers import (
     is_additive,
     project,
 )
-from tracker.ops.elementwise.binary import strong_multiply
+from tracker.ops.elementwise.binary import finite_multiply, strong_multiply
 from tracker.ops.indexing.gather_scatter import SparseCotangent
 from tracker.ops.indexing.getitem import embed
 from tracker.ops.linalg.triangles import embed_diagonal
@@ -174,8 +174,9 @@ def strong_product(a: Any, b: Any) -> Any:
 
 
 def _strong_where_needed(a: Any, b: Any) -> Any:
-    """The product, with strong zeros only if they make a difference for the present numbers."""
-    product = np.multiply(a, b)
+    """The product, with strong zeros only if they make a difference for the present numbers. Its
+    derivatives have them in any case: they multiply by other numbers."""
+    product = apply(finite_multiply, (a, b))
     found = data_of(product)
     if np.isfinite(np.sum(found)):
         return product

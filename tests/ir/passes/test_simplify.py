@@ -57,6 +57,8 @@ divide_by_power_of_two
     r: f64[3] = divide n 1 -> r: f64[3] = multiply n 1.0
     r: f64[3] = divide x 4 -> r: f64[3] = multiply x 0.25
     r: f32[3] = divide p f32(-0.5) -> r: f32[3] = multiply p f32(-2.0)
+finite_multiply
+    r: f64[3] = finite_multiply x y -> r: f64[3] = multiply x y
 strong_multiply_by_literal
     r: f64[3] = strong_multiply x 3.0 -> r: f64[3] = multiply x 3.0
 power_by_literal

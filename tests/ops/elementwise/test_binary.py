@@ -55,9 +55,11 @@ ROWS = [
     row("fmin", domain=REAL, extremes=[*HUGE, (1.0, 1.0), (np.nan, 0.0), (0.0, np.nan)]),
     row("copysign", domain=[(0.2, 2.0), (-2.0, -0.2)], extremes=[(1e300, -1.0), (-3.0, 2.0)]),
     row("heaviside", domain=[(0.2, 2.0), (-2.0, 2.0)], extremes=HUGE),
-    row(
-        "strong_multiply", sample(np.array([0.5, 2.0]), np.array([-1.0, 3.0], np.float64)),
-        domain=REAL, complex=True, extremes=HUGE),
+    *(
+        row(
+            name, sample(np.array([0.5, 2.0]), np.array([-1.0, 3.0], np.float64)),
+            domain=REAL, complex=True, extremes=HUGE)
+        for name in ("strong_multiply", "finite_multiply")),
     *(
         row(name, INTEGERS, BOOLS, domain=REAL)
         for name in (

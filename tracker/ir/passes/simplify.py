@@ -126,6 +126,12 @@ def _is_neutral(operand: Atom, eqn: Eqn) -> bool:
     return is_signed_zero(operand, -1.0 if is_negative else 1.0)
 
 
+@rule("finite_multiply")
+def finite_multiply(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """-> multiply: only the derivatives differ."""
+    return rewrite_as(eqn, "multiply", eqn.operands)
+
+
 @rule("strong_multiply")
 def strong_multiply_by_literal(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """A finite literal other than zero -> multiply: no infinity or NaN of its own to silence."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from tracker.ir.graph import Const
 from tracker.ir.lowering import Map
-from tracker.ir.op import OPS, Rule
+from tracker.ir.op import OPS, Op, Rule
 from tracker.ir.types import Type
 from tracker.ops.declare.declare import declare, elementwise, implements, map_lowering, smooth_op
 from tracker.ops.declare.dtypes import broadcast_shape, infer_ufunc
@@ -412,21 +412,27 @@ def _strong_product(a: Any, b: Any) -> Any:
     return apply(strong_multiply, (a, b))
 
 
-strong_multiply = declare(
-    "strong_multiply",
-    infer=lambda a, b: Type(
-        broadcast_shape((a, b)), np.result_type(*(result_type_operand(t) for t in (a, b)))
-    ),
-    evaluate=_evaluate_strong,
-    jvp=[lambda t, y, a, b: _strong_product(t, b), lambda t, y, a, b: _strong_product(a, t)],
-    vjp=[
-        lambda g, y, a, b: project(_strong_product(g, conjugated(b)), a),
-        # Where the cotangent `a` is a structural zero, the result does not depend on b.
-        lambda g, y, a, b: project(_strong_product(conjugated(a), g), b),
-    ],
-    lower=Map(
-        _strong_body,
-        lambda a, b: (np.result_type(result_type_operand(a), result_type_operand(b)),) * 2,
-        "fc",
-    ),
-)
+def _declare_product(name: str, evaluate: Callable[..., Any], body: Callable[..., Any]) -> Op:
+    return declare(
+        name,
+        infer=lambda a, b: Type(
+            broadcast_shape((a, b)), np.result_type(*(result_type_operand(t) for t in (a, b)))
+        ),
+        evaluate=evaluate,
+        jvp=[lambda t, y, a, b: _strong_product(t, b), lambda t, y, a, b: _strong_product(a, t)],
+        vjp=[
+            lambda g, y, a, b: project(_strong_product(g, conjugated(b)), a),
+            # Where the cotangent `a` is a structural zero, the result does not depend on b.
+            lambda g, y, a, b: project(_strong_product(conjugated(a), g), b),
+        ],
+        lower=Map(
+            body,
+            lambda a, b: (np.result_type(result_type_operand(a), result_type_operand(b)),) * 2,
+            "fc",
+        ),
+    )
+
+
+strong_multiply = _declare_product("strong_multiply", _evaluate_strong, _strong_body)
+# Where no zero need be strong: only the derivatives differ from those of `multiply`.
+finite_multiply = _declare_product("finite_multiply", np.multiply, lambda e, a, b: e.mul(a, b))
