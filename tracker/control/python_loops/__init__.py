@@ -34,6 +34,9 @@ symbolic iteration: the bytecode of the loop, and of functions that it calls, is
   (`iteration_state.py`), and an iteration that asks for such an extent stands for no other
   iterations. The products of rows with such slices of a matrix (`X[:, i] @ X[:, i:]`) are one
   product, before the loop.
+- What a mask selects (`x[mask]`) differs in number from iteration to iteration: the body has all of
+  `x`, and elementwise ops, sums, means and writes at the same mask read what is selected
+  (`selections.py`).
 - Lists to which iterations only append get rows of what the loop stacks (`growing_lists.py`).
 - Loops nest: rows and writes of an inner loop are equations of the outer iteration, with subscripts
   that are affine in the outer index. The trip count of an inner loop may be affine, too; then it is

@@ -19,6 +19,7 @@ from tracker.control.body import BodyBuilder, TracedBody
 from tracker.control.python_loops.affine_subscripts import NotRollable, stack_rows
 from tracker.control.python_loops.growing_values import GrowingValues
 from tracker.control.python_loops.moving_arrays import MovingArray
+from tracker.control.python_loops.selections import Selections
 from tracker.ir.graph import Atom
 from tracker.ir.lowering import Host, Loop, Map, Pick
 from tracker.ir.op import has_effect
@@ -112,6 +113,7 @@ class IterationBody:
         self.moving: dict[Value, MovingArray] = {}
         self.stacked: dict[Value, int] = {}  # what is appended, with the numbers of outputs
         self.growing = GrowingValues(self)
+        self.selections = Selections(self)
         all_equations = iteration.equations
         self.made = {value: at for at, (value, _, _) in enumerate(all_equations)}
         self.carried = {carry.start for carry in iteration.carries}
@@ -274,6 +276,8 @@ class IterationBody:
         raise NotRollable("a position counts the iterations of a loop that is over")
 
     def _written(self, value: Value) -> Any:
+        if self.selections.concerns(value):
+            return self.selections.write(value)
         index = value.params.get("index")
         if isinstance(index, IterationIndex) and index.subscripts is not None:
             subscripts = list(filter(None, index.subscripts))
@@ -322,6 +326,8 @@ class IterationBody:
         if operand in self.symbols and operand not in self.substitutes:
             return self._add_symbol(self.symbols[operand])
         original = self.original(operand)
+        if original in self.selections.masks:
+            raise NotRollable("what a mask selects is carried, or made a part of something")
         if original is not operand and operand not in self.substitutes:
             if self.growing.is_growing(original):
                 raise NotRollable("a detached array changes its length")

@@ -83,7 +83,7 @@ _ATTRIBUTE_NAMES = (
     "transpose update values var"
 )
 _NUMPY_NAMES_OF_GROWING = (
-    "arange copy dot empty eye flip float32 float64 identity int32 int64 matmul ones sum zeros"
+    "arange copy dot empty eye flip float32 float64 identity int32 int64 matmul mean ones sum zeros"
 )
 _CONTAINERS = (tuple, set, frozenset, *SEQUENCES, *MAPPINGS)
 _BUILTINS = frozenset(
@@ -96,7 +96,9 @@ _BUILTINS = frozenset(
 )
 _NUMPY = frozenset(getattr(np, name) for name in _NUMPY_NAMES.split())
 _NUMPY_OF_GROWING = frozenset(getattr(np, name) for name in _NUMPY_NAMES_OF_GROWING.split())
-_ATTRIBUTES_OF_GROWING = frozenset(["T", "copy", "dot", "dtype", "ndim", "shape", "size", "sum"])
+_ATTRIBUTES_OF_GROWING = frozenset(
+    ["T", "copy", "dot", "dtype", "mean", "ndim", "shape", "size", "sum"]
+)
 _WRITING = frozenset(("copyto", "put", "place", "putmask", "put_along_axis", "fill_diagonal"))
 _ATTRIBUTES = frozenset(_ATTRIBUTE_NAMES.split())
 _UNKNOWN = object()  # what a method or a property gives

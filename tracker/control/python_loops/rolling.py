@@ -40,6 +40,7 @@ from tracker.control.python_loops.recorded_loop import RecordedLoop
 from tracker.ir.types import type_of
 from tracker.jit.tracing import calls_unmonitored
 from tracker.ops.elementwise.comparison import equal, greater_equal
+from tracker.ops.indexing.gather_scatter import mask_count
 from tracker.support.frames.cpython import frame_locals
 from tracker.support.structs import record, replace
 from tracker.tape.record import apply, data_of, value_of, wrap
@@ -300,6 +301,7 @@ class LoopRoller:
         conditions = self._conditions(run, starts)
         if conditions is None or len(starts) < len(carries.all):
             return None
+        counts = self._mask_counts(run)
         run.is_plain = constants.values.issuperset(conditions)
         if conditions and run.is_plain and not paths and not self.range.counts.terms:
             end = self._end_of_branches(run, constants, conditions)
@@ -312,14 +314,17 @@ class LoopRoller:
         if conditions and not paths and self._are_settled(run, constants, conditions):
             self._forget_guards(run, conditions)
             conditions = {}
-        if run.symbolic.has_learned:
+        if run.symbolic.has_learned or (counts and (conditions or paths)):
             return None
         if conditions or paths:
             # The plain loop runs an iteration that divides by zero.
             run.divisors = constants.divisors()
             run.iteration.conditions = conditions | dict.fromkeys(run.divisors, True)
             return self._roll_paths(self._with_new_path(paths, run), frame)
-        return self._roll_all(run, constants, frame)
+        rolled = self._roll_all(run, constants, frame)
+        if rolled is not None:
+            self._forget_guards(run, counts)
+        return rolled
 
     def _end_of_branches(
         self, run: _SymbolicRun, constants: ConstantValues, outcomes: dict[Value, bool]
@@ -596,12 +601,17 @@ class LoopRoller:
         made.update(starts)
         found: dict[Value, bool] = {}
         for _, value, kind, _, expected in self.tracer.guards.conversions[run.guards :]:
-            if value not in made:
+            if value not in made or value.op is mask_count:
                 continue
             if kind != "bool" or np.ndim(value.aval):
                 return None
             found[value] = bool(value.data) if expected is None else expected
         return found
+
+    def _mask_counts(self, run: _SymbolicRun) -> set[Value]:
+        """How many elements masks select: of the iterations of a loop, each has its own."""
+        guards = self.tracer.guards.conversions[run.guards :]
+        return {value for _, value, _, _, _ in guards if value.op is mask_count}
 
     def _least_count(self, body: IterationBody) -> int:
         """From how many iterations on the loop pays."""

@@ -192,7 +192,8 @@ class SymbolicIteration:
         elif value.op.name == "pick" and value.params["at"] < operands[0].params.get("carries", 0):
             return
         is_array = type(value.aval) in (np.ndarray, tuple)
-        grows = any(subscript is not None and subscript.grows for subscript in subscripts or ())
+        grows = value.op.name == "gather" and "counts" in value.params  # what a mask selects
+        grows |= any(subscript is not None and subscript.grows for subscript in subscripts or ())
         if is_array and (
             grows or not self.growing.isdisjoint(o for o in operands if type(o) is Value)
         ):
