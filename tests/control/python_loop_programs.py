@@ -872,3 +872,27 @@ class Masks:
         for i in range(9):
             total = total + np.sum(x[np.arange(12) < 3 + i]) * np.count_nonzero(x > 0.1 * i)
         return total
+
+    @program(None)
+    def the_same_in_all_iterations(x):
+        total = 0.0
+        for i in range(9):
+            total = total + np.mean(x[x > 0.8]) * i
+        return total
+
+    @program(None)
+    def by_a_mask_from_before(x):
+        large, y, total = x > 0.8, x, 0.0
+        for _ in range(9):
+            y = y * 0.9
+            chosen = y[large]
+            total = total + chosen[0] * chosen.size + np.var(chosen)
+        return total
+
+    @program(True)
+    def nothing_at_last(x):
+        total = 0.0
+        for i in range(9):
+            total = total + np.sum(np.sqrt(x[x > 0.4 * i]))
+            x[x > 0.4 * i] = 0.1
+        return total + np.sum(x)

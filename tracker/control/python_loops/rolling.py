@@ -301,7 +301,7 @@ class LoopRoller:
         conditions = self._conditions(run, starts)
         if conditions is None or len(starts) < len(carries.all):
             return None
-        counts = self._mask_counts(run)
+        has_masks = bool(self._mask_counts(run))
         run.is_plain = constants.values.issuperset(conditions)
         if conditions and run.is_plain and not paths and not self.range.counts.terms:
             end = self._end_of_branches(run, constants, conditions)
@@ -314,17 +314,14 @@ class LoopRoller:
         if conditions and not paths and self._are_settled(run, constants, conditions):
             self._forget_guards(run, conditions)
             conditions = {}
-        if run.symbolic.has_learned or (counts and (conditions or paths)):
+        if run.symbolic.has_learned or (has_masks and (conditions or paths)):
             return None
         if conditions or paths:
             # The plain loop runs an iteration that divides by zero.
             run.divisors = constants.divisors()
             run.iteration.conditions = conditions | dict.fromkeys(run.divisors, True)
             return self._roll_paths(self._with_new_path(paths, run), frame)
-        rolled = self._roll_all(run, constants, frame)
-        if rolled is not None:
-            self._forget_guards(run, counts)
-        return rolled
+        return self._roll_all(run, constants, frame)
 
     def _end_of_branches(
         self, run: _SymbolicRun, constants: ConstantValues, outcomes: dict[Value, bool]
@@ -393,6 +390,7 @@ class LoopRoller:
         found = [
             data if data is not None else made for data, made in zip(exact, results, strict=True)
         ]
+        self._forget_guards(run, self._mask_counts(run, body.dependent))
         self._assign(run, dict(zip(run.carries.all, found, strict=True)), frame)
         lists.extend(count, [*map(stacks.get, lists.values)], numbers, run.places.read(frame))
         if is_segment:
@@ -608,10 +606,11 @@ class LoopRoller:
             found[value] = bool(value.data) if expected is None else expected
         return found
 
-    def _mask_counts(self, run: _SymbolicRun) -> set[Value]:
-        """How many elements masks select: of the iterations of a loop, each has its own."""
+    def _mask_counts(self, run: _SymbolicRun, of: Container[Value] | None = None) -> set[Value]:
+        """How many elements masks select, those among `of`: each iteration has its own masks."""
         guards = self.tracer.guards.conversions[run.guards :]
-        return {value for _, value, _, _, _ in guards if value.op is mask_count}
+        counts = {value for _, value, _, _, _ in guards if value.op is mask_count}
+        return {each for each in counts if of is None or each.operands[0] in of}
 
     def _least_count(self, body: IterationBody) -> int:
         """From how many iterations on the loop pays."""

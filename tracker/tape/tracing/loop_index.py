@@ -140,7 +140,8 @@ class SymbolicIteration:
     variable     its number, and `number`, the value that stands for it
     forms        the values of known affine form; None for those without one
     may_grow     whether the code of the loop asks for extents in such ways only as are noticed
-    growing      the values that are computed from slices whose extents move
+    growing      the values that are computed from slices whose extents move, or from selections
+    masks        its arrays of bools
     counts       the trip counts of inner loops, by the numbers that say so
     tests        where Python has branched on values: (code, offset of the instruction)
     paths_within the paths of inner loops, by the values that say how many iterations took them
@@ -153,6 +154,7 @@ class SymbolicIteration:
         self.forms: dict[Value, Affine | None] = {}
         self.may_grow = may_grow
         self.growing: set[Value] = set()
+        self.masks: set[Value] = set()
         self.counts: dict[Value, Affine] = {}
         self.tests: dict[Value, tuple[CodeType, int]] = {}
         self.paths_within: dict[Value, Any] = {}
@@ -192,7 +194,10 @@ class SymbolicIteration:
         elif value.op.name == "pick" and value.params["at"] < operands[0].params.get("carries", 0):
             return
         is_array = type(value.aval) in (np.ndarray, tuple)
-        grows = value.op.name == "gather" and "counts" in value.params  # what a mask selects
+        if type(value.aval) is np.ndarray and value.aval.dtype == np.bool_:
+            self.masks.add(value)
+        is_selection = value.op.name == "gather" and "counts" in value.params
+        grows = is_selection and not self.masks.isdisjoint(operands[1:])
         grows |= any(subscript is not None and subscript.grows for subscript in subscripts or ())
         if is_array and (
             grows or not self.growing.isdisjoint(o for o in operands if type(o) is Value)
