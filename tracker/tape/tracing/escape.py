@@ -239,7 +239,7 @@ def _only_prints(code: CodeType, at: int) -> bool:
     names: set[Any] = set()  # loaded by the statement, with that of the called function
     reached = False
     for step in dis.get_instructions(code):
-        reached |= step.offset == at
+        reached |= step.offset >= at  # which is behind the call of a function in Python
         if step.opname.startswith(("STORE_", "RETURN_", "POP_", "RESUME")) or "JUMP" in step.opname:
             if reached:
                 return step.opname == "POP_TOP" and not names.isdisjoint(_PRINTING_FUNCTIONS)
