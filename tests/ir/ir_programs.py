@@ -266,7 +266,8 @@ def _argument(type, rng):
 
 
 def evaluate(function, values):
-    """The outputs, by NumPy. Arrays are laid out afresh, so that sums add in the same order."""
+    """The outputs, by NumPy. Arrays are laid out afresh, so that sums add in the same order. All
+    NaNs are one: their signs, which `copysign` reads, are not values."""
     known = dict(zip(function.inputs, values, strict=True))
 
     def value(atom):
@@ -276,7 +277,9 @@ def evaluate(function, values):
         warnings.simplefilter("ignore")
         for eqn in function.eqns:
             result = eqn.op.evaluate(*map(value, eqn.operands), **eqn.params)
-            known[eqn.out] = np.array(result, order="C")
+            known[eqn.out] = made = np.array(result, order="C")
+            for part in {"f": [made], "c": [made.real, made.imag]}.get(made.dtype.kind, ()):
+                part[np.isnan(part)] = np.nan
             assume(type_of(known[eqn.out]) == eqn.out.type)  # `infer` is tested with the ops
     return [np.asarray(value(atom)) for atom in function.outputs]
 

@@ -224,6 +224,7 @@ STAY = [
     "r: f64[3] = power x 3",
     "r: f64[3] = strong_multiply x 0.0",
     "r: f64[3] = strong_multiply x inf",
+    "r: f64[3] = strong_multiply x 1e-320",
     "r: f64[3] = where b x 2.0",
     "r: c128[3] = prod z {axis=(), keepdims=False}",
     "a: f64[3] = negative x; r: f64[3] = multiply a y",

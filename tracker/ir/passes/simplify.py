@@ -134,11 +134,13 @@ def finite_multiply(eqn: Eqn, defs: Definitions) -> Eqn | None:
 
 @rule("strong_multiply")
 def strong_multiply_by_literal(eqn: Eqn, defs: Definitions) -> Eqn | None:
-    """A finite literal other than zero -> multiply: no infinity or NaN of its own to silence."""
-    for operand in eqn.operands:
-        if isinstance(operand, Const) and operand.value != 0 and np.isfinite(operand.value):
-            return rewrite_as(eqn, "multiply", eqn.operands)
-    return None
+    """A finite literal whose square is not zero -> multiply: it silences nothing, and no infinity
+    or NaN of its own is to be silenced."""
+    literals = [o.value for o in eqn.operands if isinstance(o, Const)]
+    with np.errstate(all="ignore"):
+        halves = np.array(literals, np.result_type(eqn.out.type.dtype, np.float16)) / 2
+        keeps_all = np.isfinite(halves) & (np.square(halves) != 0)
+    return rewrite_as(eqn, "multiply", eqn.operands) if np.any(keeps_all) else None
 
 
 @rule("negative", "conjugate", "logical_not")
