@@ -157,3 +157,16 @@ def test_data_frames_are_not_looked_into_nor_kept_alive():
     del x, found
     gc.collect()
     assert known() is None
+
+
+def test_no_rows_of_a_sparse_dict_are_made(monkeypatch):
+    """Each is another dict of the kind, with rows that are: the search would not end."""
+    found = scipy.sparse.dok_array(np.eye(3))
+
+    def refuse(self):
+        raise AssertionError
+
+    monkeypatch.setattr(scipy.sparse.dok_array, "__iter__", refuse)
+    f = jit(lambda x: found @ x)
+    for _ in range(2):
+        np.testing.assert_array_equal(f(np.arange(3.0)), np.arange(3.0))

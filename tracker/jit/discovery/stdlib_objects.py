@@ -92,7 +92,8 @@ def referenced_objects(x: Any) -> tuple[Any, ...]:
     if isinstance(x, enum.EnumType):
         return tuple(x._member_map_.values())
     if isinstance(x, dict):
-        return tuple(key for key in x if not isinstance(key, PLAIN_CLASSES))
+        # (One of SciPy's sparse arrays is a dict that makes new arrays when it is iterated.)
+        return tuple(key for key in dict.keys(x) if not isinstance(key, PLAIN_CLASSES))
     if isinstance(x, super):
         return x.__self__, x.__thisclass__  # type: ignore[attr-defined]
     if isinstance(x, types.GenericAlias) or type(x).__module__ == "typing":

@@ -289,7 +289,7 @@ class PlainValues:
 def untrack_keys(x: Any) -> Any:
     """Replace tracked values among the keys of a dict or the items of a set by plain data: they
     were hashed, so their values are guarded. Returns `x`."""
-    if isinstance(x, dict) and any(type(key) is Tracked for key in x):
+    if isinstance(x, dict) and any(type(key) is Tracked for key in dict.keys(x)):
         items = [(plain_data(key), value) for key, value in x.items()]
         x.clear()
         for key, value in items:
