@@ -155,12 +155,12 @@ def with_strong_zeros(
     """The results of a pass, `run`, with as many strong zeros as it needs; with the given product,
     if there is one."""
     times = times or at_once.get()
-    if times is not None:
-        return run(times)
+    found = run(times or np.multiply)
+    if times is not None or not _needs_strong_zeros(found, roots):
+        return found
     tracer = current_tracer()
-    products: list[Times] = [np.multiply, _strong_where_needed]
-    for product in products[: 1 if tracer is None or tracer.has_other_paths else 2]:
-        found = run(product)
+    if tracer is not None and not tracer.has_other_paths:
+        found = run(_strong_where_needed)
         if not _needs_strong_zeros(found, roots):
             return found
     found = run(strong_product)
@@ -203,12 +203,17 @@ def _needs_strong_zeros(found: Sequence[Any], roots: Sequence[Value]) -> bool:
     is_known = is_tracing() and not any(map(has_lazy_data, found))
     if is_known and _has_lost_numbers(found, roots, data_of):
         return True
-    return _has_lost_numbers(found, roots, lambda x: x)
+    return _has_lost_numbers(found, roots)
+
+
+def _itself(x: Any) -> Any:
+    return x
 
 
 def _has_lost_numbers(
-    found: Sequence[Any], roots: Sequence[Value], read: Callable[[Any], Any]
+    found: Sequence[Any], roots: Sequence[Value], read: Callable[[Any], Any] = _itself
 ) -> bool:
+    """As `_needs_strong_zeros`; numbers that are only `read`, as data, are not guarded."""
     sums = _nonfinite_sums(found, read)
     if not sums or any(bool(total != total) for total in sums):
         return bool(sums)
@@ -217,21 +222,23 @@ def _has_lost_numbers(
 
 def _guard_nonfinite(found: Sequence[Any]) -> None:
     """Let a trace with NaNs serve no others, which can do with fewer strong zeros."""
-    _nonfinite_sums([c for c in found if _nonfinite_sums([c], data_of)], lambda x: x)
+    _nonfinite_sums([c for c in found if _nonfinite_sums([c], data_of)])
 
 
-def _nonfinite_sums(cotangents: Iterable[Any], read: Callable[[Any], Any]) -> list[Any]:
+def _nonfinite_sums(cotangents: Iterable[Any], read: Callable[[Any], Any] = _itself) -> list[Any]:
     """The sums of the elements of those arrays that have NaNs or infinities."""
     sums = []
     for c in cotangents:
         if type(c) is float or type(c) is _np_float64:
-            sums += [] if math.isfinite(c) else [c]
+            if not math.isfinite(c):
+                sums.append(c)
         elif type(c) is BundleParts or type(c) is TwoTerms:
             sums += _nonfinite_sums(c, read)
         elif c is not None:
             c = c.g if type(c) is SparseCotangent else c
             total = np.sum(read(_distinct_elements(c) if type(c) is Tracked else c))
-            sums += [] if speculate_bool(np.isfinite(total), True) else [total]
+            if not speculate_bool(np.isfinite(total), True):
+                sums.append(total)
     return sums
 
 
@@ -434,7 +441,7 @@ class _ReversePass:
             contributions = self._split(value, g)
         else:
             contributions = self._contributions(value, g, self.times)
-            if self.free_early and _nonfinite_sums(contributions, lambda x: x):
+            if self.free_early and _nonfinite_sums(contributions):
                 contributions = self._contributions(value, g, strong_product)
         if self.free_early:
             _free_history(value, FREED)
