@@ -24,7 +24,7 @@ from tracker.ir.lowering import Branch, Loop, Pick, While
 from tracker.ir.types import Bundle, Type, type_of
 from tracker.sparse.rules import AppliedOp, Dependence, dense, rule_for, take_rows, union
 from tracker.support.structs import field, record
-from tracker.tape.value import CLOSED, Value, is_constant
+from tracker.tape.value import CLOSED, Value, is_constant, operand_aval
 
 _MAX_SEPARATE_ITERATIONS = 5000  # iterations of a loop that are looked at one by one
 _MOSTLY_NONZERO = 0.5  # a matrix with more nonzeros than this is taken to have no zeros
@@ -67,7 +67,7 @@ def tape_pattern(x: Value, y: Value) -> tuple[sp.csr_array, PatternGuards]:
         deps = [found.get(o) if type(o) is Value else None for o in value.operands]
         if all(dep is None for dep in deps):
             continue
-        types = [type_of(o.aval if type(o) is Value else o) for o in value.operands]
+        types = [type_of(operand_aval(o)) for o in value.operands]
 
         def read(k: int, nonzeros: bool = False, operands: Any = value.operands) -> Any:
             return guards.read(operands[k], nonzeros)

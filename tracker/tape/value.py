@@ -98,6 +98,11 @@ def leaf(data: Any) -> Value:
     return Value(data, None, (), LEAF_PARAMS)
 
 
+def operand_aval(x: Any) -> Any:
+    """The `aval` of an operand; a plain one itself."""
+    return x.aval if type(x) is Value else x
+
+
 def history_of(root: Value, stop: Container[Value] = ()) -> Iterator[Value]:
     """A value and all that it depends on, each once; not beyond the values in `stop`."""
     seen = {root}

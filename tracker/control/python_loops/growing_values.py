@@ -41,7 +41,7 @@ from tracker.ops.shape.create import before, iota, to_discrete
 from tracker.ops.shape.shape import transpose
 from tracker.tape.record import apply, wrap
 from tracker.tape.tracing.loop_index import Affine, AffineSubscript, IterationIndex, Subscripts
-from tracker.tape.value import NO_PARAMS, Value
+from tracker.tape.value import NO_PARAMS, Value, operand_aval
 
 if TYPE_CHECKING:
     from tracker.control.python_loops.iteration_body import IterationBody
@@ -377,7 +377,7 @@ class GrowingValues:
         ndim = np.ndim(value.aval)
         spans: list[Span | None] = [None] * ndim
         for o in value.operands:
-            for axis, span in enumerate(self.spans_of(o) or (), ndim - np.ndim(_aval(o))):
+            for axis, span in enumerate(self.spans_of(o) or (), ndim - np.ndim(operand_aval(o))):
                 spans[axis] = spans[axis] or span
         made = tuple(spans)
         growing = [o for o in value.operands if self.spans_of(o)]
@@ -387,13 +387,13 @@ class GrowingValues:
         if zeros and len(growing) == len(value.operands) and is_linear:
             self.are_zero.add(value)
         self.spans[value] = made
-        shapes = [np.shape(_aval(o)) for o in operands]
+        shapes = [np.shape(operand_aval(o)) for o in operands]
         aval = np.zeros(np.broadcast_shapes(*shapes), value.aval.dtype)
         return self.body.emit(value.op, tuple(operands), value.params, aval)
 
     def _aligned(self, x: Any, spans: Spans, ndim: int, outside: int | None = None) -> Any:
         """An operand of the iteration in the body, which fits to others with these spans."""
-        own, shape = self.spans_of(x), np.shape(_aval(x))
+        own, shape = self.spans_of(x), np.shape(operand_aval(x))
         first = ndim - len(shape)
         if first < 0:
             raise NotRollable("an operand with more axes than the result")
@@ -447,7 +447,7 @@ class GrowingValues:
 
     def _write_product(self, value: Value) -> Value:
         a, b = value.operands
-        left, right = np.ndim(_aval(a)), np.ndim(_aval(b))
+        left, right = np.ndim(operand_aval(a)), np.ndim(operand_aval(b))
         if max(left, right) > 2:
             raise NotRollable("a product of stacks of slices whose extents move")
         row = self._row_of_product(value, a, b)
@@ -456,10 +456,13 @@ class GrowingValues:
         of_a = self.spans_of(a) or (None,) * left
         of_b = self.spans_of(b) or (None,) * right
         xs = [self._aligned(a, of_a, left, 0), self._aligned(b, (of_a[-1], *of_b[1:]), right, 0)]
-        m, n = _aval(xs[0]).shape[:-1], _aval(xs[1]).shape[1:]
+        m, n = operand_aval(xs[0]).shape[:-1], operand_aval(xs[1]).shape[1:]
         if left == right == 1:
             terms = self.body.emit(
-                multiply, tuple(xs), NO_PARAMS, np.zeros(_aval(xs[0]).shape, value.aval.dtype)
+                multiply,
+                tuple(xs),
+                NO_PARAMS,
+                np.zeros(operand_aval(xs[0]).shape, value.aval.dtype),
             )
             return self._written(value, (), (), sum_, (terms,), {"axis": (0,), "keepdims": False})
         spans = (*of_a[:-1], *of_b[1:])
@@ -570,7 +573,3 @@ class GrowingValues:
             self.spans[value] = spans
         aval = np.zeros(shape, np.result_type(value.aval))[()]
         return self.body.emit(op, operands, params, aval)
-
-
-def _aval(x: Any) -> Any:
-    return x.aval if type(x) is Value else x

@@ -38,7 +38,7 @@ from tracker.tape.tracing.loop_index import (
     number_of,
 )
 from tracker.tape.tracing.tracer import Tracer
-from tracker.tape.value import CLOSED, NO_PARAMS, Value
+from tracker.tape.value import CLOSED, NO_PARAMS, Value, operand_aval
 
 _NUMBERS = (int, float, complex)
 
@@ -306,7 +306,7 @@ class IterationBody:
             type(o) is Value and o in self.rows and isinstance(o.aval, np.generic) for o in operands
         ]
         others = [
-            (o.aval if type(o) is Value else o, given)
+            (operand_aval(o), given)
             for o, given, row in zip(operands, value.operands, is_row, strict=True)
             if not row
         ]
@@ -435,5 +435,5 @@ class _IterationBodyBuilder(BodyBuilder):
 
 
 def _type(x: Any) -> Any:
-    aval = x.aval if type(x) is Value else x
+    aval = operand_aval(x)
     return type(aval) is np.ndarray, type_of(aval)

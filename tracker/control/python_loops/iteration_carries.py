@@ -19,7 +19,7 @@ from tracker.support.structs import record
 from tracker.tape.record import apply, value_of, wrap
 from tracker.tape.tracing.loop_index import active_iterations, affine_form
 from tracker.tape.tracked import Tracked, view_root
-from tracker.tape.value import CLOSED, NO_PARAMS, Value
+from tracker.tape.value import CLOSED, NO_PARAMS, Value, operand_aval
 
 _NUMBERS = (int, float, complex)
 
@@ -230,7 +230,7 @@ def carry(start: Value | None, end: Any, origin: Any) -> Carry:
     """A value that is carried, if it keeps its type."""
     if type(start) is not Value:
         raise NotRollable("a view is carried")
-    aval = end.aval if type(end) is Value else end
+    aval = operand_aval(end)
     if not (is_number(aval) or type(aval) is np.ndarray):
         raise NotRollable(f"a {type(aval).__name__} is carried")
     if (type(aval) is np.ndarray) != (type(start.aval) is np.ndarray):

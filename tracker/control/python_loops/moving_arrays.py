@@ -32,7 +32,7 @@ from tracker.ops.indexing.canonical import canonical_index, indexed_shape
 from tracker.ops.indexing.getitem import getitem, put
 from tracker.tape.record import value_of, wrap
 from tracker.tape.tracing.loop_index import Affine, AffineSubscript, LoopVariable, Subscripts
-from tracker.tape.value import Value
+from tracker.tape.value import Value, operand_aval
 
 if TYPE_CHECKING:
     from tracker.control.python_loops.iteration_body import Carry, IterationBody
@@ -301,7 +301,7 @@ class _Window:
         growing, line = self.body.growing, self.lines[access.offset]
         if growing.rewrites_itself(access.value):
             return
-        aval = line.aval if type(line) is Value else line
+        aval = operand_aval(line)
         spans = spans_of(access.subscripts)
         value = self.body.read(part)
         if any(spans) or growing.spans_of(part):
@@ -309,7 +309,7 @@ class _Window:
         if access.inside == self.full:
             if type(value) is not Value and not self.line_shape:
                 value = aval.dtype.type(value)
-            given = value.aval if type(value) is Value else value
+            given = operand_aval(value)
             if type_of(given) == type_of(aval):
                 self.lines[access.offset] = value
                 return

@@ -22,7 +22,7 @@ from tracker.ops.indexing.gather_scatter import HOLE, mask_count
 from tracker.ops.indexing.getitem import gather, scatter
 from tracker.ops.reduce.reduce import mean_, sum_
 from tracker.ops.shape.create import astype
-from tracker.tape.value import NO_PARAMS, Value
+from tracker.tape.value import NO_PARAMS, Value, operand_aval
 
 if TYPE_CHECKING:
     from tracker.control.python_loops.iteration_body import IterationBody
@@ -70,7 +70,7 @@ class Selections:
         """What a mask selects of, and the mask."""
         x, mask = value.operands[0], value.operands[-1]
         is_mask = len(value.operands) == count and value.params["index"] == (HOLE,)
-        if not is_mask or np.shape(_data(x)) != np.shape(mask.aval):
+        if not is_mask or np.shape(operand_aval(x)) != np.shape(mask.aval):
             raise NotRollable("a mask of some axes, or beside other subscripts")
         return x, mask
 
@@ -80,7 +80,7 @@ class Selections:
         if type(part) is Value and part in self.masks:
             self._check_same(self.masks[part], mask)
             given = self.whole[part]
-        elif np.ndim(_data(part)) == 0:
+        elif np.ndim(operand_aval(part)) == 0:
             given = self.body.read(part)
         else:
             raise NotRollable("a mask selects where an array is written")
@@ -99,7 +99,7 @@ class Selections:
     def _operand(self, x: Any) -> Any:
         if type(x) is Value and x in self.masks:
             return self._filled(x, 1)
-        if np.ndim(_data(x)):
+        if np.ndim(operand_aval(x)):
             raise NotRollable("a selection and an array that is none")
         return self.body.read(x)
 
@@ -107,8 +107,8 @@ class Selections:
         """A selection, with a number where nothing is selected."""
         if (x, number) not in self.filled:
             mask, whole = self.body.read(self.masks[x]), self.whole[x]
-            other = _data(whole).dtype.type(number)
-            aval = np.zeros(np.shape(_data(whole)), other.dtype)
+            other = operand_aval(whole).dtype.type(number)
+            aval = np.zeros(np.shape(operand_aval(whole)), other.dtype)
             made = self.body.emit(where, (mask, whole, other), NO_PARAMS, aval)
             self.filled[x, number] = made
         return self.filled[x, number]
@@ -149,7 +149,3 @@ def _are_same(a: Any, b: Any) -> bool:
         return type(a) is type(b) and type(a) in (int, float) and a == b
     is_same = isinstance(getattr(a.op, "lower", None), Map) and a.op is b.op and not a.params
     return is_same and not b.params and all(map(_are_same, a.operands, b.operands))
-
-
-def _data(x: Any) -> Any:
-    return x.aval if type(x) is Value else x
