@@ -301,7 +301,6 @@ class LoopRoller:
         conditions = self._conditions(run, starts)
         if conditions is None or len(starts) < len(carries.all):
             return None
-        has_masks = bool(self._mask_counts(run))
         run.is_plain = constants.values.issuperset(conditions)
         if conditions and run.is_plain and not paths and not self.range.counts.terms:
             end = self._end_of_branches(run, constants, conditions)
@@ -314,9 +313,11 @@ class LoopRoller:
         if conditions and not paths and self._are_settled(run, constants, conditions):
             self._forget_guards(run, conditions)
             conditions = {}
-        if run.symbolic.has_learned or (has_masks and (conditions or paths)):
+        if run.symbolic.has_learned:
             return None
         if conditions or paths:
+            if self._mask_counts(run):
+                return None
             # The plain loop runs an iteration that divides by zero.
             run.divisors = constants.divisors()
             run.iteration.conditions = conditions | dict.fromkeys(run.divisors, True)
