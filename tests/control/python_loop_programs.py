@@ -793,8 +793,7 @@ class Masks:
         total = 0.0
         for i in range(8):
             for j in range(8):
-                total = total + np.sum(m[i, m[j] > 0.8] ** 2) if i > 9 else total
-                row = m[j] * 0.5
+                row = m[j] * (0.5 + 0.01 * i)
                 total = total + np.sum(row[row > 0.3])
         return total
 
