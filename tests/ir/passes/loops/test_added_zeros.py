@@ -13,8 +13,8 @@ def _step(i, y):
     return y
 
 
-def _gradient(x):
-    return tracker.gradient(lambda x: np.sum(tracker.fori_loop(0, 40, _step, x.copy()) ** 2), x)[0]
+def _gradient(x, step=_step):
+    return tracker.gradient(lambda x: np.sum(tracker.fori_loop(0, 9, step, x.copy()) ** 2), x)[0]
 
 
 def _sums_with_zero(function):
@@ -28,6 +28,16 @@ def _sums_with_zero(function):
 def test_a_pullback_adds_no_zeros_in_each_step():
     fast = compiled(_gradient, X)
     ir = compiled_ir(fast)
+    assert "scattered_added" in str(ir)
+    assert sum(map(_sums_with_zero, ir.functions.values())) == 0
+
+
+def test_inner_loops_add_no_zeros_in_each_step_of_the_outer_one():
+    def sweep(i, y):
+        y[i] = np.sin(y[i]) * y[(7 * i) % 40]
+        return tracker.fori_loop(0, 5, _step, y)
+
+    ir = compiled_ir(compiled(lambda x: _gradient(x, sweep), 0.3 * X))
     assert "scattered_added" in str(ir)
     assert sum(map(_sums_with_zero, ir.functions.values())) == 0
 

@@ -11,12 +11,14 @@ Invariant: values stay, to the sign of each zero.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from tracker.ir.graph import Atom, Eqn, Function, Var, unused_name
 from tracker.ir.lowering import Loop, Pick
 from tracker.ir.passes.expand import EXPANDED
 from tracker.ir.passes.manager import BodyWriter, as_pass, rewrite_equations
 from tracker.ir.passes.scatter import adds_zero, has_no_negative_zero, positive_zero
-from tracker.support.structs import replace
+from tracker.support.structs import field, record, replace
 
 
 @as_pass(requires=(EXPANDED,))
@@ -25,27 +27,43 @@ def hoist_added_zeros(function: Function) -> Function:
     if not any(isinstance(eqn.op.lower, Loop) for eqn in function.eqns):
         return function
     functions = dict(function.functions)
-    unsigned: set[Atom] = set()
-    picks: set[tuple[Atom, int]] = set()  # the loops and carries that hold no -0.0 at the end
+    unsigned = _Unsigned()
 
     def rewrite(new: BodyWriter, eqn: Eqn) -> bool:
-        if isinstance(eqn.op.lower, Loop):
-            carried = _carried(eqn)
-            free = _free_carries(eqn.params["body"], carried)
-            picks.update((eqn.out, at) for at, var in enumerate(carried) if var in free)
-            if free:
-                _write_without_zeros(new, eqn, free, unsigned, functions)
-            return bool(free)
-        if isinstance(eqn.op.lower, Pick):
-            is_unsigned = (eqn.operands[0], eqn.params["at"]) in picks
-        else:
-            is_unsigned = has_no_negative_zero(eqn, unsigned)
-        if is_unsigned:
-            unsigned.add(eqn.out)
-        return False
+        free = _free_carries(eqn) if isinstance(eqn.op.lower, Loop) else set()
+        if free:
+            _write_without_zeros(new, eqn, free, unsigned.atoms, functions)
+        unsigned.see(eqn, free)
+        return bool(free)
 
     written = rewrite_equations(function, rewrite)
     return function if written is function else replace(written, functions=functions)
+
+
+@record(eq=False)
+class _Unsigned:
+    """What holds no -0.0, of the equations seen.
+
+    picks: loops, and which of their carries hold none at the end
+    """
+
+    atoms: set[Atom] = field(default_factory=set)
+    picks: set[tuple[Atom, int]] = field(default_factory=set)
+
+    def see(self, eqn: Eqn, free: Container[Var] = ()) -> None:
+        """Add the result of an equation that may hold no -0.0; `free` carries begin without."""
+        if isinstance(eqn.op.lower, Loop):
+            body = eqn.params["body"]
+            given = zip(body.inputs, eqn.operands[1:], strict=True)
+            start = {var for var, atom in given if var in free or atom in self.atoms}
+            carried = _carried(eqn)
+            kept = _kept(body, carried, start)
+            self.picks.update((eqn.out, at) for at, var in enumerate(carried) if var in kept)
+        elif isinstance(eqn.op.lower, Pick):
+            if (eqn.operands[0], eqn.params["at"]) in self.picks:
+                self.atoms.add(eqn.out)
+        elif has_no_negative_zero(eqn, self.atoms):
+            self.atoms.add(eqn.out)
 
 
 def _carried(loop: Eqn) -> dict[Var, Atom]:
@@ -54,24 +72,33 @@ def _carried(loop: Eqn) -> dict[Var, Atom]:
     return dict(zip(body.inputs[first : first + count], body.outputs, strict=False))
 
 
-def _unsigned_in(body: Function, carries: set[Var]) -> set[Atom]:
-    """What holds no -0.0 in a step that finds none in these carries."""
-    unsigned: set[Atom] = {*carries}
+def _unsigned_in(body: Function, inputs: set[Var]) -> set[Atom]:
+    """What holds no -0.0 in a step that finds none in these inputs."""
+    unsigned = _Unsigned({*inputs})
     for eqn in body.eqns:
-        if has_no_negative_zero(eqn, unsigned):
-            unsigned.add(eqn.out)
-    return unsigned
+        unsigned.see(eqn)
+    return unsigned.atoms
 
 
-def _free_carries(body: Function, carried: dict[Var, Atom]) -> set[Var]:
+def _kept(body: Function, carried: dict[Var, Atom], start: set[Var]) -> set[Var]:
+    """The inputs that hold no -0.0 in any step, if these hold none in the first."""
+    while True:
+        unsigned = _unsigned_in(body, start)
+        left = {var for var in start if var not in carried or carried[var] in unsigned}
+        if left == start:
+            return left
+        start = left
+
+
+def _free_carries(loop: Eqn) -> set[Var]:
     """The carries that stay without -0.0, and that the step adds zeros to."""
-    found: set[Var] = set()
-    left = {var for var in carried if var.type.shape and var.type.dtype.kind in "fc"}
-    while left != found:
-        found, unsigned = left, _unsigned_in(body, left)
-        left = {var for var in found if carried[var] in unsigned}
-    zeros = _added_zeros(body, found)
-    return {var for var in found if _added_zeros(body, found - {var}) != zeros}
+    body, carried = loop.params["body"], _carried(loop)
+    if not any(map(adds_zero, body.eqns)):
+        return set()
+    arrays = {var for var in carried if var.type.shape and var.type.dtype.kind in "fc"}
+    kept = _kept(body, carried, arrays)
+    zeros = _added_zeros(body, kept)
+    return {var for var in kept if _added_zeros(body, kept - {var}) != zeros}
 
 
 def _added_zeros(body: Function, carries: set[Var]) -> set[Var]:
