@@ -79,6 +79,14 @@ class Acts:
             s[a] = s[a] + 0.01 * (np.roll(s[b], -1) - s[b])
             s[b] = s[b] + 0.01 * s[a]
 
+    def swept(s, a, b, t, idx):
+        for i in range(1, SMALL):
+            s[a][i] = 0.6 * s[a][i] + 0.3 * s[a][i - 1] + 0.1 * s[b][i]
+
+    def crossed(s, a, b, t, idx):
+        for i in range(SMALL):
+            s[a][i], s[b][i] = 0.9 * s[a][i] + 0.1 * s[b][-i], 0.2 * s[a][idx[t]] * s[b][i]
+
 
 ACTS = functions(Acts)
 acts = st.tuples(st.sampled_from(sorted(ACTS)), st.integers(0, 2), st.integers(0, 2))
@@ -166,6 +174,26 @@ def test_fields_that_are_written_by_slices_stay_where_they_are():
     for _ in range(3):
         np.testing.assert_allclose(waves(e, e), waves.__wrapped__(e, e), rtol=1e-12)
     assert "2 of 2 arrays stay" in waves.explain(e, e)
+
+
+def test_arrays_that_inner_loops_update_stay_where_they_are():
+    """Before and after the inner loop, too, where elements are scattered."""
+
+    def factorised(a):
+        a = a.copy()
+        for i in range(1, 30):
+            for j in range(i):
+                a[i, j] = (a[i, j] - a[i, :j] @ a[j, :j]) / a[j, j]
+            a[i, i] = np.sqrt(a[i, i] - a[i, :i] @ a[i, :i])
+        return np.sum(np.tril(a))
+
+    slope = jit(lambda a: gradient(factorised, a)[0])
+    a = np.eye(30) * 40.0 + 1.0
+    for scale in (1.0, 1.0, 0.9):
+        want = gradient(factorised, scale * a)[0]
+        np.testing.assert_allclose(slope(scale * a), want, rtol=1e-10, atol=1e-12)
+    loops = re.findall(r"(\d of \d) arrays stay", slope.explain(a))
+    assert loops == ["1 of 1", "1 of 1", "2 of 2", "2 of 2"]
 
 
 SLICES = {

@@ -71,7 +71,7 @@ def lower(
         bodies = Bodies.INSIDE
     driver = DriverWriter(plan, slots, stopwatch=stopwatch, bodies=bodies)
     driver.emit()
-    coalesced = coalesce_buffers(driver.candidates, driver.lifetimes)
+    coalesced = coalesce_buffers(driver.candidates, driver.lifetimes, driver.carried)
     if coalesced:
         driver = DriverWriter(plan, slots, stopwatch=stopwatch, bodies=bodies)
         driver.coalesced = coalesced
@@ -84,7 +84,7 @@ def coalesced_in_body(plan: Plan, slots: FrameSlots, carried: Coalescing) -> Coa
     driver = DriverWriter(plan, slots)
     driver.carried = carried
     driver.emit()
-    return coalesce_buffers(driver.candidates, driver.lifetimes)
+    return coalesce_buffers(driver.candidates, driver.lifetimes, driver.carried)
 
 
 @record(frozen=True)

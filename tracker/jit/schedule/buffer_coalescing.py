@@ -81,19 +81,31 @@ def coalescing_candidates(
 
 def may_coalesce(new: Buffer, old: Buffer, carried: Coalescing) -> bool:
     """Whether a buffer may take the memory of one that is dead."""
-    return carried.get(old) is new or _are_interchangeable(old, new)
+    is_large = old.type.nbytes >= _MIN_BYTES or bool(carried)  # a body copies it in each step
+    return carried.get(old) is new or (
+        is_large
+        and old is not new
+        and (old.role == "scratch" or old in carried)
+        and new.role in ("scratch", "output")
+        and old.type.dtype == new.type.dtype
+        and old.type.size == new.type.size
+    )
 
 
 def coalesce_buffers(
-    pairs: Sequence[CoalescingCandidate], life: Mapping[Buffer, tuple[int, int]]
+    pairs: Sequence[CoalescingCandidate],
+    life: Mapping[Buffer, tuple[int, int]],
+    carried: Coalescing,
 ) -> Coalescing:
-    """The buffer whose memory each coalesced buffer shares; `life`: first and last step of each."""
+    """The buffer whose memory each coalesced buffer shares; `life`: first and last step of each. A
+    carried input shares its memory with the result that replaces it, or with none."""
     target: dict[Buffer, Buffer] = {}
-    for pair in pairs:
+    for pair in sorted(pairs, key=lambda pair: carried.get(pair.old) is not pair.new):
         adjoin = life[pair.old][1] == pair.step == life[pair.new][0]
         if adjoin and pair.old not in target and pair.new not in target.values():
             target[pair.old] = pair.new
-    return {old: _final_buffer(target, new) for old, new in target.items()}
+    final = {old: _final_buffer(target, new) for old, new in target.items()}
+    return {old: new for old, new in final.items() if carried.get(old, new) is new}
 
 
 def _has_affine_target(store: Store) -> bool:
@@ -110,17 +122,6 @@ def _covers_buffer(store: Store, kernel: Kernel) -> bool:
         location.buffer.type.size == math.prod(space) and element_span(location, space)[0] == 0
     )
     return has_size and is_dense(strides, space)
-
-
-def _are_interchangeable(old: Buffer, new: Buffer) -> bool:
-    return (
-        old is not new
-        and old.type.nbytes >= _MIN_BYTES
-        and old.role == "scratch"
-        and new.role in ("scratch", "output")
-        and old.type.dtype == new.type.dtype
-        and old.type.size == new.type.size
-    )
 
 
 def _final_buffer(target: dict[Buffer, Buffer], buffer: Buffer) -> Buffer:
