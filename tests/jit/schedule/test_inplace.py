@@ -347,3 +347,23 @@ def test_many_stacked_rows_are_written_one_by_one(name, n):
     fast = agree(f, x, tolerance=1e-13)
     agree(lambda x: gradient(lambda x: np.sum(f(x) * weights), x)[0], x, tolerance=1e-13)
     assert "written piece by piece" in fast.explain(x)
+
+
+def test_rows_of_a_stored_value_stay_where_they_are():
+    """Products read them in place, before and after what the value was made of is overwritten."""
+
+    rows = [[*range(j)] for j in range(9)]
+
+    def f(x, y, z, u, v):
+        x, y, u = x.copy(), y.copy(), u.copy()
+        for i in [0, 1, 2]:
+            z = z + y.T
+            for j in [1, 2, 3, 4, 5, 6, 7, 8]:
+                for k in rows[j]:
+                    x[k, k] = 0.5 * v[i] + 0.3 * x[j, 0]
+                    u[...] = np.tanh(x @ z[j])
+                y[j] = 0.5 * x[i] + 0.2 * u
+        return np.sum(x * y)
+
+    rng = np.random.default_rng(0)
+    agree(lambda *a: gradient(f, *a), *rng.normal(size=(3, 9, 9)), *rng.normal(size=(2, 9)))

@@ -243,9 +243,9 @@ class Placement:
 
     def store_as_new(self, var: Var) -> Var:
         """An expression as another variable, which is in memory and never computed again."""
-        location = self.stored(var)
-        assert location.buffer is not None
-        return self.as_new(var, InMemory(location.ready, location.buffer, location.strides))
+        at = self.stored(var)
+        assert at.buffer is not None
+        return self.as_new(var, InMemory(at.ready, at.buffer, at.strides, at.start))
 
     def copy_as_new(self, var: Var) -> Var:
         """A value that is in memory as another variable with memory of its own."""
