@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracker
-from tracker.control.python_loops import growing_values, iterator, rolling
+from tracker.control.python_loops import iterator, rolling
+from tracker.control.python_loops.body import growing_values
 
 N = 9
 RNG = np.random.default_rng(3)

@@ -19,9 +19,10 @@ from tables import functions_of
 from triangular_loop_programs import WHOLE
 
 import tracker
-from tracker.control.python_loops import growing_values, iterator, rolling
-from tracker.control.python_loops.affine_subscripts import NotRollable
-from tracker.control.python_loops.iteration_body import IterationBody
+from tracker.control.python_loops import iterator, rolling
+from tracker.control.python_loops.body import growing_values
+from tracker.control.python_loops.body.affine_subscripts import NotRollable
+from tracker.control.python_loops.body.iteration_body import IterationBody
 
 
 @pytest.fixture(autouse=True)

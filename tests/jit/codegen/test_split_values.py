@@ -1,6 +1,6 @@
 """Loops over masked elements run up to the number where the mask ends, and are right on each side.
 
-`A[i, :i]` in a Python loop gives such masks (`control/python_loops/growing_values.py`).
+`A[i, :i]` in a Python loop gives such masks (`control/python_loops/body/growing_values.py`).
 """
 
 import numpy as np

@@ -21,22 +21,8 @@ symbolic iteration: the bytecode of the loop, and of functions that it calls, is
   code stores in objects of user classes, the parts of tuples, and those of lists, dicts and
   objects that an iteration has bound anew or stored into (`places.py`).
 - Plain numbers stay plain: what they are after the loop is computed as Python does
-  (`constants.py`).
-- `iteration_body.py` makes the body. Subscripts with the index are affine forms
-  (`tape/tracing/loop_index.py`):
-  reads of other arrays there are rows of the loop (`affine_subscripts.py`), and arrays that
-  iterations write are divided into lines (`moving_arrays.py`), so that no array is copied in each
-  iteration, and the pullback keeps lines only. Where that fails, the array is carried: parts of it
-  are read and written at positions that the iteration computes, in its memory, and the
-  pullback restores what iterations have overwritten (`control/undo_log.py`).
-- Slices whose extents move (`A[i, :i]`) have the extent of their axis in the body, and the
-  positions that mean something (`growing_values.py`). Which code may see them is known beforehand
-  (`iteration_state.py`), and an iteration that asks for such an extent stands for no other
-  iterations. The products of rows with such slices of a matrix (`X[:, i] @ X[:, i:]`) are one
-  product, before the loop.
-- What a mask selects (`x[mask]`) differs in number from iteration to iteration: the body has all of
-  `x`, and elementwise ops, sums, means and writes at the same mask read what is selected
-  (`selections.py`).
+  (`body/constants.py`).
+- `body/` makes the body of the equation from those of the symbolic iteration.
 - Lists to which iterations only append get rows of what the loop stacks (`growing_lists.py`).
 - Loops nest: rows and writes of an inner loop are equations of the outer iteration, with subscripts
   that are affine in the outer index. The trip count of an inner loop may be affine, too; then it is

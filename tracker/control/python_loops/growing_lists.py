@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tracker.control.python_loops.affine_subscripts import NotRollable
-from tracker.control.python_loops.constants import ConstantValues
+from tracker.control.python_loops.body.affine_subscripts import NotRollable
+from tracker.control.python_loops.body.constants import ConstantValues
 from tracker.control.python_loops.iteration_state import IterationState, is_constant
 from tracker.control.python_loops.places import Place, container_of, parts_of, with_parts
 from tracker.ir.types import type_of

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tracker.control.python_loops.affine_subscripts import NotRollable
-from tracker.control.python_loops.iteration_body import Carry
+from tracker.control.python_loops.body.affine_subscripts import NotRollable
+from tracker.control.python_loops.body.iteration_body import Carry
 from tracker.control.python_loops.iteration_state import IterationState
 from tracker.control.python_loops.places import Place, Places
 from tracker.ir.types import type_of

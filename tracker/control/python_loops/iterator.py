@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tracker.control.python_loops.attempts import FirstSymbolic
-from tracker.control.python_loops.iteration_body import Symbol
+from tracker.control.python_loops.body.iteration_body import Symbol
 from tracker.control.python_loops.loop_code import LoopCode, loop_code
 from tracker.control.python_loops.places import are_same
 from tracker.control.python_loops.rolling import LoopRoller

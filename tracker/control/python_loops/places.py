@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any, TypeAlias
 
 from tracker import tree
-from tracker.control.python_loops.affine_subscripts import NotRollable
+from tracker.control.python_loops.body.affine_subscripts import NotRollable
 from tracker.support.frames.cpython import frame_locals, set_frame_locals
 from tracker.support.instances import (
     attributes,

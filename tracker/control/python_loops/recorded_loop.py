@@ -18,7 +18,7 @@ from tracker.autodiff.call_ops import detach
 from tracker.control.body import TracedBody, split_list, trace_body
 from tracker.control.branch import record_branch
 from tracker.control.loop import record_loop
-from tracker.control.python_loops.iteration_body import IterationBody
+from tracker.control.python_loops.body.iteration_body import IterationBody
 from tracker.control.while_loop import count_steps
 from tracker.ir.graph import Function
 from tracker.ir.passes.dead_code import dead_code

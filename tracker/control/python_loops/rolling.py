@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from tracker.control.python_loops.affine_subscripts import NotRollable
 from tracker.control.python_loops.attempts import Attempts, IterationRange
-from tracker.control.python_loops.constants import ConstantValues
+from tracker.control.python_loops.body.affine_subscripts import NotRollable
+from tracker.control.python_loops.body.constants import ConstantValues
+from tracker.control.python_loops.body.iteration_body import Carry, Iteration, IterationBody, Symbol
 from tracker.control.python_loops.growing_lists import GrowingLists, with_plain_numbers
-from tracker.control.python_loops.iteration_body import Carry, Iteration, IterationBody, Symbol
 from tracker.control.python_loops.iteration_carries import (
     CarriedPlaces,
     IterationCarries,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracker.control.python_loops.affine_subscripts import NotRollable
+from tracker.control.python_loops.body.affine_subscripts import NotRollable
 from tracker.ir.lowering import Map
 from tracker.ops.elementwise.binary import divide, maximum
 from tracker.ops.elementwise.comparison import equal, where
@@ -25,7 +25,7 @@ from tracker.ops.shape.create import astype
 from tracker.tape.value import NO_PARAMS, Value, operand_aval
 
 if TYPE_CHECKING:
-    from tracker.control.python_loops.iteration_body import IterationBody
+    from tracker.control.python_loops.body.iteration_body import IterationBody
 
 
 class Selections:

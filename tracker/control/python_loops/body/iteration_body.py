@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from tracker.control.body import BodyBuilder, TracedBody
-from tracker.control.python_loops.affine_subscripts import NotRollable, stack_rows
-from tracker.control.python_loops.growing_values import GrowingValues
-from tracker.control.python_loops.moving_arrays import MovingArray
-from tracker.control.python_loops.selections import Selections
+from tracker.control.python_loops.body.affine_subscripts import NotRollable, stack_rows
+from tracker.control.python_loops.body.growing_values import GrowingValues
+from tracker.control.python_loops.body.moving_arrays import MovingArray
+from tracker.control.python_loops.body.selections import Selections
 from tracker.ir.graph import Atom
 from tracker.ir.lowering import Host, Loop, Map, Pick
 from tracker.ir.op import has_effect

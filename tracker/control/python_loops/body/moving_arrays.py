@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracker.control.python_loops.affine_subscripts import (
+from tracker.control.python_loops.body.affine_subscripts import (
     NotRollable,
     bounding_subscripts,
     fixed_width,
@@ -35,7 +35,7 @@ from tracker.tape.tracing.loop_index import Affine, AffineSubscript, LoopVariabl
 from tracker.tape.value import Value, operand_aval
 
 if TYPE_CHECKING:
-    from tracker.control.python_loops.iteration_body import Carry, IterationBody
+    from tracker.control.python_loops.body.iteration_body import Carry, IterationBody
 
 _MAX_WINDOW = 4  # lines that are carried
 

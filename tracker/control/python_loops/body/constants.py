@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tracker.control.python_loops.affine_subscripts import NotRollable
-from tracker.control.python_loops.iteration_body import Carry, Iteration
+from tracker.control.python_loops.body.affine_subscripts import NotRollable
+from tracker.control.python_loops.body.iteration_body import Carry, Iteration
 from tracker.ir.op import has_effect
 from tracker.ops.elementwise.comparison import equal, not_equal
 from tracker.tape.tracing.loop_index import Affine, LoopVariable, affine_form

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracker.control.python_loops.affine_subscripts import (
+from tracker.control.python_loops.body.affine_subscripts import (
     NotRollable,
     Span,
     Spans,
@@ -44,7 +44,7 @@ from tracker.tape.tracing.loop_index import Affine, AffineSubscript, IterationIn
 from tracker.tape.value import NO_PARAMS, Value, operand_aval
 
 if TYPE_CHECKING:
-    from tracker.control.python_loops.iteration_body import IterationBody
+    from tracker.control.python_loops.body.iteration_body import IterationBody
 
 _MAX_MASKED = 1 << 14  # elements; beyond, products of parts are faster than a short trace
 _MAX_PRODUCT = 1 << 24  # elements of a product of matrices, of whose rows iterations take parts:
