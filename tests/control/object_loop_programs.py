@@ -4,6 +4,7 @@ import enum
 import functools
 from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.special
@@ -14,6 +15,12 @@ from python_loop_programs import program
 class Law(enum.Enum):
     LINEAR = 1
     SINE = 2
+
+
+class Tools(NamedTuple):
+    library: Any
+    kept: list
+    show: Any
 
 
 class Field:
@@ -104,6 +111,31 @@ class Objects:
         field, y = Field(x), x
         for _ in range(9):
             y = y + 0.1 * field.laws["square"](field.laws["sine"](y))
+        return y
+
+    @program(True)
+    def fields_of_a_captured_named_tuple(x):
+        tools = Tools(np, [x * 0.1], print)  # a function that reads no `show`, which would print
+
+        def step(y):
+            tools.kept[0] = tools.kept[0] * 0.9
+            return y + tools.library.sin(y) * tools.kept[0]
+
+        y = x
+        for _ in range(9):
+            y = step(y)
+        return y, tools.kept[0]
+
+    @program(False)
+    def a_field_of_a_captured_named_tuple_that_prints(x):
+        tools, y = Tools(np, [x], print), x
+
+        def step(y):
+            tools.show("step")
+            return y + tools.library.sin(y)
+
+        for _ in range(9):
+            y = step(y)
         return y
 
     @program(True)

@@ -289,10 +289,11 @@ class _Finder:
             else:
                 held = (cells if path.kind == "cell" else None) or local
                 x = held.get(path.name, MISSING)
-            self._add_path(x, path.attributes)
+            self._add_path(x, path.attributes, is_captured=path.kind != "local")
 
-    def _add_path(self, x: Any, attributes: tuple[str, ...]) -> None:
-        """Add what attributes of an object lead to, which are read one from another."""
+    def _add_path(self, x: Any, attributes: tuple[str, ...], is_captured: bool) -> None:
+        """Add what attributes of an object lead to, which are read one from another. A captured
+        named tuple stays what it is: only the fields that are read count."""
         holder = None
         for at, name in enumerate(attributes):
             if isinstance(x, (types.ModuleType, enum.EnumMeta)) or _function_has(x, name):
@@ -300,6 +301,8 @@ class _Finder:
                 holder, x = None, getattr(x, name, MISSING)
             elif _is_object(x):
                 holder, x = (x, name), self._attribute(x, name)
+            elif is_captured and tree.is_namedtuple(type(x)) and name in type(x)._fields:
+                holder, x = None, getattr(x, name)
             elif type(x) is list and attributes[at:] == ("append",):
                 self.found.appended[id(x)] = x, len(x)
                 return
