@@ -122,6 +122,15 @@ class Iterated:
 class Places:
     """Places that move."""
 
+    @program(True)
+    def zip_of_unpacked_arrays(x):
+        y, pairs = x, (np.linspace(0.0, 1.0, 14), 2.0 * x[:9])
+        for row in zip(*pairs):  # noqa: B905
+            y = y + row[1] * np.sin(y * row[0])
+        for a, b in zip(x, *pairs[1:]):  # noqa: B905
+            y = y * 0.9 + a * b
+        return y
+
     @program(True, M)
     def reads_lines(m):
         s = 0.0

@@ -424,11 +424,14 @@ def _appends_outside(reader: _Reader, at: int, head: int) -> bool:
     return depth is None or least is None or depth - taken - (step.arg or 0) < least
 
 
+_CALLS = ("CALL", "CALL_FUNCTION_EX")  # the latter unpacks its arguments
+
+
 def _is_call_of(steps: Sequence[dis.Instruction], at: int, name: str) -> bool:
     """Whether an instruction calls a global by a name: a call begins where its function is named.
     (Functions written in C call others from the same instruction.)"""
     here = steps[at].positions if at < len(steps) else None
-    if here is None or here.col_offset is None or steps[at].opname != "CALL":
+    if here is None or here.col_offset is None or steps[at].opname not in _CALLS:
         return False
     return any(
         step.opname == "LOAD_GLOBAL"
