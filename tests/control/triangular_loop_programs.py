@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from python_loop_programs import PROGRAMS as PROGRAMS
+from masked_loop_programs import PROGRAMS as PROGRAMS
 from python_loop_programs import M, X, program
 
 WHOLE = []  # programs whose traces have as many loops for larger arrays
