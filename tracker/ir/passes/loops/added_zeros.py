@@ -24,13 +24,13 @@ from tracker.support.structs import field, record, replace
 @as_pass(requires=(EXPANDED,))
 def hoist_added_zeros(function: Function) -> Function:
     """Add zeros to carries before loops rather than in each step."""
-    if not any(isinstance(eqn.op.lower, Loop) for eqn in function.eqns):
+    if not any(map(_adds_zeros, function.eqns)):
         return function
     functions = dict(function.functions)
     unsigned = _Unsigned()
 
     def rewrite(new: BodyWriter, eqn: Eqn) -> bool:
-        free = _free_carries(eqn) if isinstance(eqn.op.lower, Loop) else set()
+        free = _free_carries(eqn) if _adds_zeros(eqn) else set()
         if free:
             _write_without_zeros(new, eqn, free, unsigned.atoms, functions)
         unsigned.see(eqn, free)
@@ -38,6 +38,11 @@ def hoist_added_zeros(function: Function) -> Function:
 
     written = rewrite_equations(function, rewrite)
     return function if written is function else replace(written, functions=functions)
+
+
+def _adds_zeros(eqn: Eqn) -> bool:
+    """Whether an equation is a loop whose steps add zeros."""
+    return isinstance(eqn.op.lower, Loop) and any(map(adds_zero, eqn.params["body"].eqns))
 
 
 @record(eq=False)
@@ -93,8 +98,6 @@ def _kept(body: Function, carried: dict[Var, Atom], start: set[Var]) -> set[Var]
 def _free_carries(loop: Eqn) -> set[Var]:
     """The carries that stay without -0.0, and that the step adds zeros to."""
     body, carried = loop.params["body"], _carried(loop)
-    if not any(map(adds_zero, body.eqns)):
-        return set()
     arrays = {var for var in carried if var.type.shape and var.type.dtype.kind in "fc"}
     kept = _kept(body, carried, arrays)
     zeros = _added_zeros(body, kept)
