@@ -80,10 +80,12 @@ def coalescing_candidates(
 
 
 def may_coalesce(new: Buffer, old: Buffer, carried: Coalescing) -> bool:
-    """Whether a buffer may take the memory of one that is dead."""
-    is_large = old.type.nbytes >= _MIN_BYTES or bool(carried)  # a body copies it in each step
-    return carried.get(old) is new or (
-        is_large
+    """Whether a buffer may take the memory of one that is dead. In a body that carries arrays, it
+    pays for small ones, too: they would be copied in each step."""
+    if carried.get(old) is new:
+        return True
+    return (
+        (old.type.nbytes >= _MIN_BYTES or bool(carried))
         and old is not new
         and (old.role == "scratch" or old in carried)
         and new.role in ("scratch", "output")
