@@ -36,7 +36,7 @@ from tracker.control.carry_types import (
     write_back,
 )
 from tracker.control.loop import record_loop
-from tracker.control.python_loops import at_test, start
+from tracker.control.python_loops import at_sample, at_test, start
 from tracker.control.while_loop import record_while
 from tracker.errors import UnsupportedError
 from tracker.ir.types import type_of
@@ -49,7 +49,7 @@ __all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]
 if TYPE_CHECKING:
     from tracker.support.type_variables import R
 
-set_loop_followers(start, at_test)
+set_loop_followers(start, at_test, at_sample)
 _UNTRACEABLE = (UnsupportedInBody, ReplayDiverged)  # then the plain loop is traced
 _HISTORY_STEPS = 64  # reserved for a history, unless the trace saw more
 _UNROLL_LIMIT = 3  # steps; up to here the plain loop is traced

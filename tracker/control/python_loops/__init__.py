@@ -7,7 +7,8 @@ carries, become tracked numbers. The interpreter runs this iteration as ever, on
 its equations are recorded as ever. If the iteration can stand for those after it, one `loop`
 equation (`control/loop.py`) makes them, its results go into names and arrays, and the iterator
 ends; the equations of the iteration itself are dead code. Otherwise the iterator hands out the
-remaining iterations one by one, as the plain loop.
+remaining iterations one by one, as the plain loop. Loops over lists, tuples and plain arrays, also
+those of comprehensions, get such an iterator once they have run for a while (`long_loops.py`).
 
 Why an iteration may stand for others: an iteration is a function of symbolic numbers and of
 concrete state. If the concrete state is afterwards what it was (`iteration_state.py`), and nothing
@@ -21,7 +22,8 @@ symbolic iteration: the bytecode of the loop, and of functions that it calls, is
   code stores in objects of user classes, the parts of tuples, and those of lists, dicts and
   objects that an iteration has bound anew or stored into (`places.py`).
 - Plain numbers stay plain: what they are after the loop is computed as Python does
-  (`body/constants.py`).
+  (`body/constants.py`). Integers that move by the same number in each iteration are indices of the
+  loop like its own: an attempt that fails learns by how much (`LoopRoller._learn`).
 - `body/` makes the body of the equation from those of the symbolic iteration.
 - Lists to which iterations only append get rows of what the loop stacks (`growing_lists.py`).
 - Loops nest: rows and writes of an inner loop are equations of the outer iteration, with subscripts
@@ -40,7 +42,8 @@ iteration that takes another one. That runs as a plain one: it may leave the loo
 equation counts the iterations, without derivatives, and the `loop` equation takes this number
 (`recorded_loop.py`). `while` statements have no iterator; their iterations are counted from test to
 test (`tested_loops.py`), as long as the tests in between tell that the loop was not left: a loop
-around it may come back to the same test.
+around it may come back to the same test. Where what is tested is a plain number, the number of
+iterations is known.
 
 A symbolic iteration in which a loop is left is a part of the iteration around it, which computes
 its number and must have as many iterations of it everywhere.
@@ -55,15 +58,17 @@ Iterations that print stand for no others (the shim of `print` says so): where s
 conditions on plain numbers, those between them are rolled.
 
 Not rolled: subscripts that wrap around, iterations that read a list that they grow, or change one
-that the loop goes through, paths that append other things than others do, comprehensions; sums that
-start at Python's numbers, and that only some iterations of an inner loop add to; where iterations
-branch on values, quotients of plain numbers that may be by zero; of slices whose extents move all
-but elementwise ops, sums, products and flips, and where they are parts of large matrices that are
-not multiplied by rows (a product of the part is faster).
+that the loop goes through, paths that append other things than others do, comprehensions of sets
+and dicts, generators, lists whose subscripts move with a loop; sums that start at Python's numbers,
+and that only some iterations of an inner loop add to; where iterations branch on values, quotients
+of plain numbers that may be by zero; of slices whose extents move all but elementwise ops, sums,
+products and flips, and where they are parts of large matrices that are not multiplied by rows (a
+product of the part is faster).
 
 Invariant: results, writes, prints and exceptions are those of the plain loop. What is not known to
 be the same in all iterations raises `NotRollable`, and nothing has happened.
 """
 
 from tracker.control.python_loops.iterator import start as start
+from tracker.control.python_loops.long_loops import at_sample as at_sample
 from tracker.control.python_loops.tested_loops import at_test as at_test

@@ -30,6 +30,8 @@ class Attempts:
     retries       how many more, at iterations 4, 8, 16: inner loops that grow have enough
                   iterations by then
     places        of containers that are known by their parts, and of numbers in them that change
+    steps         of places of integers that seem to move by the same number in each iteration; 0:
+                  they do not
     lessons       how often more of these may become known
     has_branched  whether an iteration has branched on values, so that there are more attempts
     """
@@ -38,6 +40,7 @@ class Attempts:
         self.first = first
         self.left, self.retries, self.lessons = _ATTEMPTS, _RETRIES, _LESSONS
         self.places: set[Place] = set()
+        self.steps: dict[Place, int] = {}
         self.has_branched = False
 
     def allow(self, at: int) -> bool:
@@ -56,12 +59,13 @@ class Attempts:
         if not self.has_branched:
             self.has_branched, self.left = True, _MORE_ATTEMPTS
 
-    def learn_places(self, places: set[Place]) -> None:
-        """The next attempt knows these places, too."""
-        if self.lessons and not self.places.issuperset(places):
+    def learn(self, places: set[Place], steps: Mapping[Place, int]) -> None:
+        """The next attempt knows these places, and steps, too."""
+        if self.lessons and not (self.places >= places and self.steps.keys() >= steps.keys()):
             self.lessons -= 1
             self.left += 1
             self.places |= places
+            self.steps = {**steps, **self.steps}
 
 
 class IterationRange:

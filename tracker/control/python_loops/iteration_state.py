@@ -40,6 +40,7 @@ from tracker.control.python_loops.places import (
 from tracker.ir.op import NUMPY, UFUNCS
 from tracker.jit.tracing import BUILTIN_SHIMS
 from tracker.rebinding import original_of
+from tracker.support.frames.value_stack import on_stack
 from tracker.support.instances import (
     cell_contents,
     class_attribute,
@@ -132,7 +133,8 @@ class IterationState:
     slots       the id of each -> under how many names, or places in containers
     containers  lists and dicts, with their contents
     arrays      plain arrays, with copies
-    appended    lists that are read by `x.append` alone, with their lengths
+    appended    lists that are read by `x.append` alone, or that comprehensions make, with their
+                lengths
     places      objects of user classes and attributes of theirs that may be stored; `absent`: those
                 that they have not; `others`: modules and functions, with what they have there
     reached     the ids of lists, dicts and objects of user classes
@@ -163,9 +165,14 @@ class IterationState:
         reads = [each for each in loop.names.paths if each.name not in loop.bound]
         found.add_names(loop.names, reads, names, frame.f_globals, is_frame=True)
         found.add_data(names[name] for name in sorted(loop.carried) if name in names)
-        # What writes into a plain array has another name for it, which is compared.
-        found.add_data(x for x in over if type(x) is not np.ndarray)
+        # What writes into a plain array has another name for it, which is compared. Lists hold
+        # numbers, or tuples of them.
+        found.add_data(x for x in over if type(x) is Tracked)
+        found.found.containers.update((id(x), (x, _contents(x))) for x in over if type(x) is list)
         found.found.over.update(map(id, over))
+        for made in (on_stack(frame, slot) for slot in loop.lists):
+            found.understood &= type(made) is list
+            found.found.appended[id(made)] = made, len(made or ())
         return found.state() if found.understood else None
 
     def grown(self) -> list[tuple[list[Any], int]]:

@@ -7,7 +7,7 @@ statement of traced code. Between two iterations it has the frame of the loop, f
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -22,7 +22,7 @@ from tracker.ir.op import NUMPY
 from tracker.jit.tracing import UnreadZip, calls_unmonitored
 from tracker.ops.shape.create import item
 from tracker.support.frames.cpython import frame_locals
-from tracker.support.structs import record
+from tracker.support.structs import record, replace
 from tracker.tape.observers import thread_state
 from tracker.tape.record import apply, value_of, wrap
 from tracker.tape.tracing.loop_index import (
@@ -37,6 +37,8 @@ from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 _MIN_TRIP_COUNT = 6  # of a loop that is followed
+_ITERABLES: tuple[Any, ...] = ([], (), range(0), np.zeros(0))
+_OF_SEQUENCES = frozenset(type(iter(x)) for x in _ITERABLES)
 
 
 def start(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
@@ -44,16 +46,29 @@ def start(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
     called = None if kind == "rows" else kind
     with calls_unmonitored():
         code = loop_code(frame.f_code, frame.f_lasti, called)
-    state = thread_state
-    if code is None or state.observer is not None or state.stop_gradient is not None:
+    tracer = current_tracer()
+    if code is None or tracer is None or has_other_observers():
         return None
     source = _source(kind, given)
-    tracer = current_tracer()
-    if source is None or tracer is None:
-        return None
-    if source.count < (1 if source.moves else _MIN_TRIP_COUNT):
+    if source is None or source.count < (1 if source.moves else _MIN_TRIP_COUNT):
         return None
     return LoopIterator(tracer, code, source, frame)
+
+
+def rest_of(iterator: Any, tracer: Tracer, code: LoopCode, frame: FrameType) -> Any:
+    """The iterator for the rest of a loop that has another one; None if it is not followed."""
+    if type(iterator) not in _OF_SEQUENCES:
+        return None
+    _, (items, *_), *state = iterator.__reduce__()
+    source = _part_source(items, state[0] if state and state[0] else 0)
+    if source is None or source.count < _MIN_TRIP_COUNT:
+        return None
+    return LoopIterator(tracer, code, source, frame)
+
+
+def has_other_observers() -> bool:
+    """Whether what is computed now is not for the trace alone: a derivative is stopped, say."""
+    return thread_state.observer is not None or thread_state.stop_gradient is not None
 
 
 # What is iterated ---------------------------------------------------------------------------------
@@ -124,14 +139,30 @@ def _zip_source(given: tuple[Any, ...]) -> _Source | None:
     )
 
 
-def _part_source(x: Any) -> _Source | None:
+def _part_source(x: Any, first: int = 0) -> _Source | None:
+    """The items from the first on that is wanted."""
     if type(x) is range:
-        return _plain_range_source(x)
+        return _plain_range_source(x[first:])
     if type(x) is Tracked or (type(x) is np.ndarray and x.dtype.kind in "biufc"):
-        return _rows_source(x) if np.ndim(x) else None
+        return _rows_source(x[first:]) if np.ndim(x) else None
     if type(x) is UnreadZip and x.given is not None:
         return _zip_source(x.given)
-    return _numbers_source(x, range(len(x))) if _has_floats(x) else None
+    if _has_floats(x):
+        return _numbers_source(x, range(first, len(x)))
+    return _tuples_source(x, first) if type(x) in (list, tuple) else None
+
+
+def _tuples_source(tuples: Sequence[Any], first: int) -> _Source | None:
+    """Tuples of as many Python floats each, from the first one on that is wanted."""
+    if not all(type(x) is tuple and len(x) == len(tuples[0]) for x in tuples):
+        return None
+    columns = _zip_source(tuple(zip(*tuples[first:], strict=True)))
+    return columns and replace(
+        columns,
+        item=lambda at: columns.item(at) if type(at) is Tracked else tuples[first + at],
+        has_item=lambda at: first + at < len(tuples),
+        over=(tuples,),
+    )
 
 
 def _reversed_source(x: Any) -> _Source | None:

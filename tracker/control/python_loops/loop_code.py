@@ -100,7 +100,8 @@ class CodeNames:
 class LoopCode:
     """A loop: the names it reads; those it binds that the next iteration may read (`carried`) and
     that may be read after it (`read_after`). `region`: the numbers of its instructions; `head`: the
-    instruction where iterations end."""
+    instruction where iterations end; `lists`: where the stack holds those that comprehensions
+    around it make."""
 
     code: CodeType
     region: range
@@ -109,6 +110,7 @@ class LoopCode:
     bound: frozenset[str]
     carried: frozenset[str]
     read_after: frozenset[str]
+    lists: frozenset[int]
 
 
 @functools.lru_cache(512)
@@ -267,11 +269,15 @@ def loop_code(code: CodeType, offset: int, called: str | None) -> LoopCode | Non
         at += 1
     if at + 1 >= len(steps) or steps[at].opname != "GET_ITER":
         return None
-    head = at + 1
-    if steps[head].opname != "FOR_ITER":
-        return None
-    end = reader.number_at(steps[head].argval)
-    after = reader.live[end] if end < len(steps) else frozenset[str]()
+    return _for_statement(code, at + 1) if steps[at + 1].opname == "FOR_ITER" else None
+
+
+@functools.lru_cache(4096)
+def _for_statement(code: CodeType, head: int) -> LoopCode | None:
+    """The loop of a `for` statement, whose iterations begin at this instruction."""
+    reader = _Reader(code)
+    end = reader.number_at(reader.steps[head].argval)
+    after = reader.live[end] if end < len(reader.steps) else frozenset[str]()
     return _code_of(reader, code, range(head + 1, end), (head, end), head, after)
 
 
@@ -313,6 +319,59 @@ def tested_loop(code: CodeType, offset: int) -> TestedLoop | None:
     outcomes = frozenset(outcome for outcome, to in ends.items() if to in again)
     found = _code_of(reader, code, body, (first, last), at, reader.live[at])
     return None if found is None else TestedLoop(first, outcomes, found)
+
+
+@record(frozen=True, eq=False)
+class LoopAround:
+    """A loop around an instruction.
+
+    code     None if it is not understood
+    slot     of a `for` statement, which number its iterator has on the stack
+    tests    of other loops, the tests that may end them, which may read
+    numbers  these names
+    """
+
+    code: LoopCode | None
+    slot: int | None
+    tests: tuple[TestedLoop, ...] = ()
+    numbers: frozenset[str] = frozenset()
+
+
+@functools.lru_cache(4096)
+def loops_around(code: CodeType, offset: int) -> tuple[LoopAround, ...]:
+    """The loops around the instruction at an offset, innermost first."""
+    if not _numbers_names(code):
+        return ()
+    reader = _Reader(code)
+    at, steps = reader.number_at(offset), reader.steps
+    found: list[tuple[int, LoopAround]] = []
+    for head, step in enumerate(steps[:at]):
+        if step.opname == "FOR_ITER" and at < (end := reader.number_at(step.argval)):
+            depth = reader.depths[head]
+            slot = None if depth is None else depth - 1
+            found.append((end - head, LoopAround(_for_statement(code, head), slot)))
+    lasts = {head: last for head, last in sorted(reader.back_edges) if head <= at <= last}
+    for head, last in lasts.items():
+        if steps[head].opname != "FOR_ITER":
+            found.append((last - head, _tested_around(reader, code, head, last)))
+    return tuple([each for _, each in sorted(found, key=lambda x: x[0])])
+
+
+def _tested_around(reader: _Reader, code: CodeType, head: int, last: int) -> LoopAround:
+    """A loop of these instructions that is no `for` statement."""
+    tests, numbers = [], set[str]()
+    for at in range(head, last + 1):
+        if reader.ends_of_test(at) is None:
+            continue
+        found = tested_loop(code, reader.steps[at].offset)
+        if found is not None and head <= found.first <= last and len(found.outcomes) == 1:
+            start = at
+            while start > 0 and reader.depths[start] != reader.depths[head]:
+                start -= 1
+            read = (name for step in reader.steps[start:at] for name in _locals_of(step)[0])
+            numbers.update(found.code.carried.intersection(read))
+            tests.append(found)
+    return LoopAround(tests[0].code if tests else None, None, tuple(tests), frozenset(numbers))
 
 
 @functools.lru_cache(4096)
@@ -404,7 +463,8 @@ def _code_of(
         return None
     within = sorted(_that_lead_to(reader, body, [head]) & set(body))
     names = _names_of(reader, within, frozenset())
-    if names is None or any(_appends_outside(reader, n, limits[0]) for n in within):
+    lists = _lists_around(reader, within, limits[0])
+    if names is None or lists is None:
         return None
     bound = frozenset(name for n in within for name in _locals_of(steps[n])[1])
     outside = [n for at in body for n in reader.successors(at) if not limits[0] <= n <= limits[1]]
@@ -412,16 +472,25 @@ def _code_of(
     others = (n for n in range(len(steps)) if n not in body)
     captured = frozenset().union(*map(reader.captured, others))  # functions may read these later
     carried = bound & (captured | reader.live[head if head in body else head + 1])
-    return LoopCode(code, body, head, names, bound, carried, bound & (captured | after))
+    return LoopCode(code, body, head, names, bound, carried, bound & (captured | after), lists)
 
 
-def _appends_outside(reader: _Reader, at: int, head: int) -> bool:
-    """Whether an instruction adds to what a comprehension around the loop makes."""
-    step, depth, least = reader.steps[at], reader.depths[at], reader.depths[head]
-    taken = _APPENDS.get(step.opname)
-    if taken is None:
-        return False
-    return depth is None or least is None or depth - taken - (step.arg or 0) < least
+def _lists_around(reader: _Reader, within: Iterable[int], head: int) -> frozenset[int] | None:
+    """The slots of the stack that hold lists to which instructions append, and which comprehensions
+    around the loop make; None if they make other containers."""
+    found, least = set[int](), reader.depths[head]
+    for at in within:
+        step, depth = reader.steps[at], reader.depths[at]
+        if step.opname not in _APPENDS:
+            continue
+        if depth is None or least is None:
+            return None
+        slot = depth - _APPENDS[step.opname] - (step.arg or 0)
+        if slot < least:
+            if step.opname != "LIST_APPEND":
+                return None
+            found.add(slot)
+    return frozenset(found)
 
 
 _CALLS = ("CALL", "CALL_FUNCTION_EX")  # the latter unpacks its arguments

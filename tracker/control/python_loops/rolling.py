@@ -47,10 +47,11 @@ from tracker.tape.record import apply, data_of, value_of, wrap
 from tracker.tape.tracing.loop_index import (
     Affine,
     SymbolicIteration,
+    affine_form,
     note_learned,
     note_short_end,
 )
-from tracker.tape.tracing.tracer import Tracer, current_tracer
+from tracker.tape.tracing.tracer import Tracer, current_tracer, is_constant_in_traces
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
@@ -58,6 +59,7 @@ UNBOUNDED = Affine(1 << 30)  # the trip count of a loop that ends when a conditi
 _MAX_PATHS = 8
 _MAX_SEGMENTS = 16  # parts of a loop whose iterations branch alike, on plain numbers
 _MIN_BRANCHES = 16  # iterations of which some branch; other calls will branch otherwise
+_MAX_ALIKE = 1 << 22  # iterations that are looked through for one that branches otherwise
 _TEST = -1  # the key of what a loop tests, among carries
 _MIN_EQUATIONS = 2_000  # of a loop over numbers and small arrays; a shorter one is faster unrolled
 _MIN_EQUATIONS_OF_LARGE = 150  # the same, over other arrays
@@ -69,6 +71,7 @@ _running: list[weakref.ref[LoopRoller]] = []
 class _SymbolicRun:
     """A symbolic iteration that is running: what it started from.
 
+    steps    by how much integers move in each iteration
     test     what the loop has tested before it, if it is no `for` statement
     marks    how much the tracer had noted, and `guards` how many guards
     tuples   those at places, with what the plain loop has there
@@ -84,6 +87,7 @@ class _SymbolicRun:
     state: IterationState
     places: Places
     carried: CarriedPlaces
+    steps: Mapping[Place, int]
     test: Value | None
     marks: tuple[int, ...]
     guards: int
@@ -95,6 +99,19 @@ class _SymbolicRun:
     is_plain: bool = False
     divisors: Sequence[Value] = ()
     lists: GrowingLists = None  # type: ignore[assignment]
+
+    @property
+    def plain_test(self) -> Value | None:
+        """What the loop has tested, if that is no tracked value: a plain number stands for it."""
+        test = self.test
+        is_plain = test is not None and test.op is CLOSED and is_constant_in_traces(test)
+        return test if is_plain else None
+
+    @property
+    def plain(self) -> list[Value]:
+        """The values that stand for plain numbers."""
+        test = self.plain_test
+        return self.carried.plain if test is None else [*self.carried.plain, test]
 
 
 @record(eq=False)
@@ -199,14 +216,21 @@ class LoopRoller:
             for place, x in carried.names.items()
         ):
             return None  # what it tests might change unseen, and the loop be left
+        known = self.attempts.steps.items()
+        steps = {x: step for x, step in known if step and type(carried.originals.get(x)) is int}
+        if paths and paths.first.steps != steps:
+            paths = None
         since = at - paths.first.at if paths else 0
         last = self.range.last(at, since)
         symbolic = SymbolicIteration(last, len(tracer.iterations), state.may_grow, since)
+        for place, step in steps.items():
+            form = Affine.of(carried.originals[place] - step * since, [(symbolic.variable, step)])
+            symbolic.forms[carried.starts[place]] = form
         begin = len(tracer.recording.equations)
         iteration = Iteration(symbolic, tracer, begin, [Symbol(symbolic.number, 0, 1)])
         guards = len(tracer.guards.conversions)
         self.run = _SymbolicRun(
-            symbolic, iteration, at, state, places, carried, test, _marks(tracer), guards
+            symbolic, iteration, at, state, places, carried, steps, test, _marks(tracer), guards
         )
         self.paths = paths
         originals = places.tuples(frame)
@@ -229,7 +253,8 @@ class LoopRoller:
         if run is None or run.symbolic not in iterations:
             self.paths = None  # a plain iteration may have changed what they depend on
             return None
-        constants = ConstantValues(run.iteration, run.carried.plain)
+        constants = ConstantValues(run.iteration, run.plain)
+        self._check_steps(run, frame)
         begun = iterations.index(run.symbolic)
         _leave(iterations, begun + 1)
         del iterations[begun]
@@ -241,15 +266,25 @@ class LoopRoller:
                 rolled = None
                 del self.tracer.errors[run.marks[0] :]
             if rolled is None:
-                self._learn_places(run, frame)
+                self._learn(run, frame)
                 self.attempts.left += self.range.learn_end(run.symbolic)
                 with_plain_numbers(run.state, constants)
                 self._restore(run, constants, frame)
         return rolled
 
-    def _learn_places(self, run: _SymbolicRun, frame: FrameType) -> None:
+    def _check_steps(self, run: _SymbolicRun, frame: FrameType) -> None:
+        """Whether the integers that are said to move with the loop do."""
+        ends = run.places.read(frame) if run.steps else {}
+        for place, step in run.steps.items():
+            start, end = affine_form(run.carried.starts[place]), affine_form(ends.get(place))
+            assert start is not None
+            if end != start.plus(Affine(step)):
+                self.attempts.steps[place], run.symbolic.has_learned = 0, True
+
+    def _learn(self, run: _SymbolicRun, frame: FrameType) -> None:
         """Know by their parts the lists, dicts and objects that the iteration has bound anew or
-        stored into, and as what changes the numbers in them that have changed."""
+        stored into, as what changes the numbers in them that have changed, and by how much integers
+        have moved."""
         ends = run.places.read(frame)
         found = {
             place
@@ -258,7 +293,12 @@ class LoopRoller:
             and (is_mutable_container(x) or (is_number(x) and run.places.is_fixed(place)))
         }
         found |= {(id(x),) for x in run.state.changed_containers()}
-        self.attempts.learn_places(found)
+        steps = {
+            place: step
+            for place, x in run.carried.originals.items()
+            if type(x) is int and type(end := data_of(ends.get(place))) is int and (step := end - x)
+        }
+        self.attempts.learn(found, steps)
 
     def _restore(self, run: _SymbolicRun, constants: ConstantValues, frame: FrameType) -> None:
         """Give names and attributes plain numbers again, and forget guards on them."""
@@ -295,7 +335,8 @@ class LoopRoller:
         if run.test is not None and test is not None:
             if type_of(test.aval) != type_of(run.test.aval):
                 return None
-            carries.all[_TEST] = Carry(run.test, test, wrap(run.test))
+            origin = wrap(run.test) if run.plain_test is None else run.test.data
+            carries.all[_TEST] = Carry(run.test, test, origin)
         starts = {each.start for each in carries.all.values()}
         run.lists = GrowingLists(state, run.carried.names, ends, run.places.replaced)
         conditions = self._conditions(run, starts)
@@ -329,13 +370,14 @@ class LoopRoller:
     ) -> int | None:
         """The iteration from which on others branch otherwise, all on plain numbers; the next one
         if they soon do; None if they do and this may have been the last one to do so."""
-        if run.test is not None:
+        if run.test is not None and run.plain_test is None:
             return None
-        left = self.range.all_from(run.at).const
+        left = self.range.all_from(run.at).const if run.test is None else _MAX_ALIKE
         count = constants.count_alike(left, list(run.carries.all.values()), outcomes)
-        if count is None:
+        if count is None or count == _MAX_ALIKE:
             return None
-        if count == left or count >= max(_MIN_BRANCHES, left // _MAX_SEGMENTS):
+        least = _MIN_BRANCHES if run.test is not None else max(_MIN_BRANCHES, left // _MAX_SEGMENTS)
+        if count == left or count >= least:
             return run.at + count
         return None if self.attempts.left else run.at + 1
 
@@ -371,7 +413,8 @@ class LoopRoller:
         run.symbolic.variable.last = counts.minus(Affine(1))
         run.iteration.carries, run.iteration.appended = carries, lists.values
         body = IterationBody(run.iteration, counts)
-        left = self.range.all_from(run.at).high if is_segment else counts.high
+        is_bounded = self.range.counts is not UNBOUNDED
+        left = self.range.all_from(run.at).high if is_segment and is_bounded else counts.high
         if left < self._least_count(body):
             self.attempts.stop()
             return None
@@ -398,7 +441,8 @@ class LoopRoller:
             self.attempts.restart()
         else:
             self.attempts.stop()
-        return RolledLoop(run.at, count, None, None)
+        test = None if run.test is None else wrap(Value(exact[-1], CLOSED, (), NO_PARAMS))
+        return RolledLoop(run.at, count, None, test)
 
     def _assign(
         self, run: _SymbolicRun, found: Mapping[Place | int, Any], frame: FrameType

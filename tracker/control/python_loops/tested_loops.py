@@ -7,16 +7,23 @@ counted from one test to the next at the same instruction; what is tested is car
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import FrameType
 from typing import Any
 
 import numpy as np
 
-from tracker.control.python_loops.loop_code import TestedLoop, leaves, tested_loop
+from tracker.control.python_loops.iteration_state import IterationState
+from tracker.control.python_loops.iterator import has_other_observers
+from tracker.control.python_loops.loop_code import LoopAround, TestedLoop, leaves, tested_loop
 from tracker.control.python_loops.rolling import UNBOUNDED, LoopRoller
-from tracker.tape.observers import thread_state
-from tracker.tape.record import aval_of, data_of, value_of
-from tracker.tape.tracing.tracer import Tracer
+from tracker.support.frames.cpython import frame_locals, set_frame_locals
+from tracker.tape.record import aval_of, data_of, value_of, wrap
+from tracker.tape.tracing.tracer import Tracer, is_constant_in_traces
+from tracker.tape.tracked import Tracked
+from tracker.tape.value import CLOSED, NO_PARAMS, Value
+
+_NUMBERS = (int, float)
 
 
 def at_test(tracer: Tracer, tested: Any, frame: FrameType) -> Any:
@@ -40,35 +47,83 @@ def _test_of_loop(tracer: Tracer, tested: Any, frame: FrameType) -> Any:
     loop = tested_loop(frame.f_code, frame.f_lasti)
     if loop is None:
         return tested
-    if thread_state.observer is not None or thread_state.stop_gradient is not None:
+    if has_other_observers():
         return tested
-    known = tracer.tested_loops
-    running = next((x for x in known if x.frame is frame and x.loop.first == loop.first), None)
+    running = _running_loop(tracer, frame, loop)
     if running is None:
-        known.append(running := _RunningLoop(tracer, frame, loop))
+        tracer.tested_loops.append(running := _RunningLoop(tracer, frame, loop))
     return running.at_test(tested, loop)
 
 
-class _RunningLoop:
-    """A loop that a frame is in, and the test between two of its iterations."""
+def _running_loop(tracer: Tracer, frame: FrameType, loop: TestedLoop) -> _RunningLoop | None:
+    """What is known of a loop that a frame is in."""
+    known = tracer.tested_loops
+    return next((x for x in known if x.frame is frame and x.loop.first == loop.first), None)
 
-    def __init__(self, tracer: Tracer, frame: FrameType, loop: TestedLoop) -> None:
-        self.frame, self.loop, self.at = frame, loop, 0
+
+def bind_numbers(tracer: Tracer, frame: FrameType, around: LoopAround) -> bool:
+    """Make the plain numbers on which a loop's tests depend tracked constants, until the next test;
+    returns whether the loop may be followed."""
+    loop = around.tests[0]
+    if _running_loop(tracer, frame, loop) is not None:
+        return False
+    names = frame_locals(frame)
+    numbers = {name: names[name] for name in around.numbers if type(names.get(name)) in _NUMBERS}
+    if not numbers or IterationState.before(frame, names, loop.code, ()) is None:
+        return False
+    set_frame_locals(frame, {name: _constant(x) for name, x in numbers.items()})
+    tracer.tested_loops.append(_RunningLoop(tracer, frame, loop, loop.code.bound))
+    return True
+
+
+class _RunningLoop:
+    """A loop that a frame is in, and the test between two of its iterations. `bound`: names that
+    have tracked constants for plain numbers."""
+
+    def __init__(
+        self, tracer: Tracer, frame: FrameType, loop: TestedLoop, bound: Iterable[str] = ()
+    ) -> None:
+        self.frame, self.loop, self.at, self.bound = frame, loop, 0, bound
         self.roller = LoopRoller(tracer, loop.code, UNBOUNDED, outcomes=loop.outcomes)
 
     def at_test(self, tested: Any, loop: TestedLoop) -> Any:
         """What the frame is to test."""
         roller = self.roller
+        if self.bound:
+            tested = self._with_plain_numbers(tested)
         if roller.run is None:
             roller.paths = None  # a plain iteration may have changed what they depend on
         elif loop is self.loop:
+            is_plain = roller.run.plain_test is not None
             rolled = roller.end(self.frame, value_of(tested))
-            tested = tested if rolled is None else rolled.test
-            self.at += 1
+            self.at = self.at + 1 if rolled is None else rolled.at + rolled.count
+            if rolled is not None:
+                tested = rolled.test
+            elif is_plain:
+                tested = _constant(data_of(tested))
         goes_on = bool(data_of(tested)) in loop.outcomes
         if goes_on and roller.run is None and roller.may_begin(self.at):
             if not roller.paths:
-                self.loop = loop
+                self.loop, roller.code, roller.outcomes = loop, loop.code, loop.outcomes
             if loop is self.loop:
                 roller.begin(self.frame, self.at, value_of(tested))
         return tested
+
+    def _with_plain_numbers(self, tested: Any) -> Any:
+        """Give names plain numbers again; returns what is tested, as a constant that is no longer
+        computed from them."""
+        held = frame_locals(self.frame).items()
+        tracked = {name: x._value for name, x in held if type(x) is Tracked}
+        plain = {
+            name: value.data
+            for name, value in tracked.items()
+            if name in self.bound and type(value.aval) in _NUMBERS and is_constant_in_traces(value)
+        }
+        set_frame_locals(self.frame, plain)
+        self.bound = ()
+        is_plain = is_constant_in_traces(value_of(tested))
+        return _constant(data_of(tested)) if is_plain else tested
+
+
+def _constant(x: Any) -> Any:
+    return wrap(Value(x, CLOSED, (), NO_PARAMS))

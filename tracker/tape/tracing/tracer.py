@@ -52,6 +52,7 @@ _ndarray = np.ndarray
 _ERRORS_OF_VALUES = (ArithmeticError, ValueError, LookupError, RuntimeError)
 
 _MIN_BYTE_LIMIT = 1 << 24  # bytes that a trace may compute before it looks for dead arrays
+_SAMPLED = 256  # equations from one look for long loops to the next
 _BYTES_PER_EQUATION = (
     1 << 13
 )  # bytes that NumPy writes in about the time it takes to look at one equation
@@ -139,6 +140,7 @@ class Tracer:
     errors           errors raised because of values: a function that goes on has branched on them
     iterations       symbolic ones, of loops that are running, innermost last (`loop_index.py`)
     tested_loops     running loops that are no `for` statements; they hold frames
+    sampled_loops    those around the running instruction when some equation was recorded last
     first_symbolic   (loop within another, classes of what it carries) -> its first iteration that
                      may be symbolic
     short_loops      loop -> how many iterations it had, where these were too few to be rolled
@@ -175,6 +177,7 @@ class Tracer:
         self.errors: list[Exception] = []
         self.iterations: list[Any] = []
         self.tested_loops: list[Any] = []
+        self.sampled_loops: set[Any] = set()
         self.first_symbolic: dict[Any, int] = {}
         self.short_loops: dict[Any, int] = {}
         self.has_other_paths = False
@@ -260,6 +263,8 @@ class Tracer:
         if place is None:
             frame = user_frame(depth - 1)
             place = (None, 0) if frame is None else (frame.f_code, frame.f_lineno)
+            if not len(recording.equations) % _SAMPLED and frame is not None:
+                sample_loops(self, frame)
         recording.equations.append((value, *place))
         for iteration in self.iterations:
             iteration.note_growth(value)
@@ -577,11 +582,13 @@ Starter = Callable[[str, tuple[Any, ...], FrameType], Any]
 _starters: list[Starter] = []
 Tester = Callable[["Tracer", Any, FrameType], Any]
 _testers: list[Tester] = []
+Sampler = Callable[["Tracer", FrameType], None]
+_samplers: list[Sampler] = []
 
 
-def set_loop_followers(starter: Starter, tester: Tester) -> None:
+def set_loop_followers(starter: Starter, tester: Tester, sampler: Sampler) -> None:
     """Set the functions that follow loops (called once, at import)."""
-    _starters[:], _testers[:] = [starter], [tester]
+    _starters[:], _testers[:], _samplers[:] = [starter], [tester], [sampler]
 
 
 def start_loop(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
@@ -600,6 +607,12 @@ def at_loop_test(tested: Any, frame: FrameType) -> Any:
     if not _testers or tracer is None or tracer.is_body_trace or tracer.abort_reason:
         return tested
     return _testers[0](tracer, tested, frame)
+
+
+def sample_loops(tracer: Tracer, frame: FrameType) -> None:
+    """A frame records one more equation, of so many: look for a long loop around it."""
+    if _samplers and not tracer.is_body_trace and not tracer.abort_reason:
+        _samplers[0](tracer, frame)
 
 
 def note_of_this_iteration() -> None:
