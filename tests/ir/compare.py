@@ -8,7 +8,7 @@ from tracker.jit.pipeline import pass_order
 
 def optimised(f, *args):
     """The IR of a function after all passes."""
-    return pass_order.optimise(tracker.trace(f, *args))
+    return pass_order.optimise(tracker.trace(tracker.jit(f), *args))
 
 
 def loops(function):

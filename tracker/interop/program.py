@@ -22,13 +22,12 @@ from tracker.autodiff.pullbacks import jvp, pullback
 from tracker.autodiff.reverse import strong_zeros_at_once
 from tracker.config import current
 from tracker.errors import CompileError, UnsupportedError, message
-from tracker.interop.replay import CONSTANT, DtypeMap, Replay, has_rule
+from tracker.interop.replay import CONSTANT, DtypeMap, Replay
 from tracker.ir.fingerprint import fingerprint
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var, operands_of
 from tracker.ir.passes import manager
 from tracker.ir.passes.common_subexpressions import common_subexpressions
 from tracker.ir.passes.dead_code import dead_code
-from tracker.ir.passes.loops.reroll import roll
 from tracker.ir.passes.loops.shared_bodies import dedupe_bodies
 from tracker.ir.types import Type, type_of
 from tracker.jit import AliasOut, ConstantOut, InputOut, TracedRun, traced_run
@@ -39,7 +38,6 @@ Flat = Callable[..., Any]  # of numbers and arrays, to any structure of them
 _PASSES = (
     dedupe_bodies,
     common_subexpressions,
-    roll(lambda eqn: has_rule(eqn.op)),
     dead_code,
 )
 
@@ -66,7 +64,7 @@ class JaxProgram:
             run = traced_run(f, tuple(map(_copied, examples)), {})
         _refuse_effects(run, getattr(f, "__name__", "the function"))
         trace = run.required_trace
-        self.function, self.structure = _rolled(trace.function), trace.structure
+        self.function, self.structure = _simplified(trace.function), trace.structure
         nothing = [None] * self.structure.count  # in place of values, which would keep the tape
         self.template = tree.unflatten(self.structure, nothing, run.result)
         self.results = _renewed(trace.outputs, self.function.outputs)
@@ -152,8 +150,8 @@ class JaxProgram:
         return same and all(np.array_equal(a, b, equal_nan=is_float(a)) for a, b in pairs)
 
 
-def _rolled(function: Function) -> Function:
-    """The function with its repetitions as loops: XLA's time to compile grows with their number."""
+def _simplified(function: Function) -> Function:
+    """The function with fewer bodies and equations, with whose number XLA's time to compile grows."""
     return manager.run(function, _PASSES, check=current().check)
 
 

@@ -16,19 +16,16 @@ element of its block was); a read or write costs no more than the cells that it 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
-from tracker.ir.graph import Atom, Eqn, Function, Var
-from tracker.ir.passes import loop_limits
+from tracker.ir.graph import Atom, Eqn, Var
 from tracker.support.structs import field, record
 
 _MAX_CELLS = 1 << 14  # of a chain
 _MAX_BACKTRACK = 8  # writes that are compared one by one, where cells are blocks
-_MIN_SIZE = 64  # elements of an array; slices of smaller ones may as well be carried
 
 
 @record(frozen=True)
@@ -110,25 +107,6 @@ def partial_axes(index: tuple[Any, ...], shape: tuple[int, ...]) -> list[int]:
     """The axes that a basic index does not select entirely."""
     extents = index_extents(index, shape)
     return [axis for axis, (k, n) in enumerate(zip(extents, shape, strict=False)) if k < n]
-
-
-def recurring_parts(function: Function) -> frozenset[tuple[Any, str]]:
-    """The slices, by shape and index, that a long body writes again and again, if they are most of
-    their arrays.
-
-    Iterations of a rolled loop then carry the array. If the next iteration's read of the slice were
-    forwarded, the slice would be carried besides.
-    """
-    if len(function.body) < loop_limits.MIN_BODY:
-        return frozenset()
-    found = Counter(
-        (eqn.out.type.shape, str(eqn.params["index"]))
-        for eqn in function.eqns
-        if eqn.op.name == "put" and _MIN_SIZE < eqn.out.type.size <= 2 * eqn.operands[1].type.size
-    )
-    return frozenset(
-        [part for part, count in found.items() if count >= loop_limits.MIN_REPETITIONS]
-    )
 
 
 class WriteHistory:

@@ -12,7 +12,7 @@ equation with an opaque param may hold state, so it is not evaluated, even if it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -59,8 +59,7 @@ def rule(*ops: str) -> Callable[[Rewrite], Rewrite]:
 class Definitions:
     """The simplified body so far, and which equation defines each variable."""
 
-    def __init__(self, steady: Collection[Any] = ()) -> None:
-        self.recurring_parts = steady  # slices that are not forwarded, see `recurring_parts`
+    def __init__(self) -> None:
         self.body: list[Eqn | Guard] = []
         self.replaced: dict[Var, Atom] = {}
         self.changed = False

@@ -20,16 +20,12 @@ Other pairs of signs, and what is chosen or cast twice, are left to LLVM, which 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Function
 from tracker.ir.passes import slice_rules  # noqa: F401  (enters its rules)
-from tracker.ir.passes.loop_limits import ROLLED
 from tracker.ir.passes.manager import as_pass, with_body
-from tracker.ir.passes.memory_ssa import recurring_parts
 from tracker.ir.passes.rewriter import (
     Definitions,
     broadcast_like,
@@ -45,18 +41,7 @@ from tracker.ir.passes.rewriter import (
 @as_pass()
 def simplify(function: Function) -> Function:
     """Apply the rules until none applies; unused equations are left to `dead_code`."""
-    return _sweep(function, recurring_parts(function))
-
-
-@as_pass(requires=(ROLLED,))
-def simplify_writers(function: Function) -> Function:
-    """The same once repetition is rolled, in bodies that write into arrays: no iteration needs
-    reads of what the one before has written."""
-    return _sweep(function, ()) if recurring_parts(function) else function
-
-
-def _sweep(function: Function, steady: Collection[Any]) -> Function:
-    sweep = Definitions(steady)
+    sweep = Definitions()
     for step in function.body:
         sweep.visit(step)
     if not sweep.changed:

@@ -69,9 +69,9 @@ def forward_store(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
         return None
     if isinstance(found, ArrayWrite):
         if found.value is not None and found.index == index:
-            return None if _recurs(eqn, index, defs) else broadcast_like(eqn, found.value)
+            return broadcast_like(eqn, found.value)
         if found.value is not None and (part := _written_part(eqn, found)) is not None:
-            return None if _recurs(eqn, found.index, defs) else part
+            return part
         if found.value is None and found.index == index and eqn.out.type.size == 1:
             return _read_of_sum(eqn, found, defs)
         source: Atom | None = found.out
@@ -80,11 +80,6 @@ def forward_store(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     if source is None:
         return broadcast_like(eqn, scalar(0, eqn.out.type.dtype))
     return None if source is x else rewrite_as(eqn, "getitem", (source,), index=index)
-
-
-def _recurs(eqn: Eqn, index: Any, defs: Definitions) -> bool:
-    """Whether the part that is read is one that a long body writes again and again."""
-    return (eqn.operands[0].type.shape, str(index)) in defs.recurring_parts
 
 
 def _written_part(eqn: Eqn, write: ArrayWrite) -> Eqn | None:

@@ -29,6 +29,3 @@ def lazy_import(module: str, name: str) -> Callable[..., Any]:
 
     call.found = found  # type: ignore[attr-defined]
     return call
-
-
-roll = lazy_import("tracker.ir.passes.loops.reroll", "roll")

@@ -40,7 +40,6 @@ from tracker.ir.lowering import (
     View,
     While,
 )
-from tracker.ir.passes.loop_limits import MAX_REGISTER_ELEMENTS
 from tracker.ir.types import Bundle
 from tracker.jit.schedule.cost import (
     CostModel,
@@ -86,6 +85,7 @@ _MAX_MATH_LOOPS = 40  # transcendental functions of vectors; beyond, they are un
 _BODY_LIMIT = (
     16  # elements; unroll limit in a loop's body, which should stay in the instruction cache
 )
+_MAX_UNROLLED = 12_000  # elements of all unrolled values of straight-line code
 _MAX_UNROLLED_IN_BODY = 500  # elements of all unrolled values of a body, or of the code around it
 
 
@@ -129,7 +129,7 @@ def _read_by_rows(eqn: Eqn) -> set[Atom]:
 def _unroll_limits(function: Function, limit: int, body: bool) -> UnrollLimits:
     """The unroll limits of a function: lower in a long program, to keep its code short."""
     sizes = Counter(eqn.out.type.size for eqn in function.eqns)
-    most = _MAX_UNROLLED_IN_BODY if body or function.functions else MAX_REGISTER_ELEMENTS
+    most = _MAX_UNROLLED_IN_BODY if body or function.functions else _MAX_UNROLLED
     while limit > 1 and sum(n * size for size, n in sizes.items() if size <= limit) > most:
         limit //= 2
     return UnrollLimits(_VECTOR_LIMIT if _prefers_vector_loops(function, limit) else limit, limit)

@@ -196,8 +196,7 @@ before = nondiff_op(
     evaluate=lambda n, *, shape, axis: np.broadcast_to(_positions(shape, axis) < n, shape).copy(),
     lower=Before(),
 )
-# Literals that differ per iteration of a rolled loop (see `ir/passes/loops/reroll.py`), or that
-# expansions write.
+# Literals that expansions write.
 table = declare(
     "table",
     infer=lambda *, values, dtype: Type((len(values),), dtype),

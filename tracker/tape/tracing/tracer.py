@@ -52,7 +52,7 @@ _ndarray = np.ndarray
 _ERRORS_OF_VALUES = (ArithmeticError, ValueError, LookupError, RuntimeError)
 
 _MIN_BYTE_LIMIT = 1 << 24  # bytes that a trace may compute before it looks for dead arrays
-_SAMPLED = 256  # equations from one look for long loops to the next
+_SAMPLED = 64  # equations from one look for long loops to the next
 _BYTES_PER_EQUATION = (
     1 << 13
 )  # bytes that NumPy writes in about the time it takes to look at one equation

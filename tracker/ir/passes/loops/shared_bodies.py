@@ -20,7 +20,7 @@ from typing import Any
 from tracker.ir.fingerprint import fingerprint
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, unused_name
 from tracker.ir.lowering import Loop, While
-from tracker.ir.passes.manager import Property, as_pass
+from tracker.ir.passes.manager import as_pass
 from tracker.ir.structural_keys import const_key
 from tracker.support.structs import record, replace
 
@@ -33,8 +33,6 @@ _CONSTANTS = {Loop: {"body": "consts"}, While: {"cond": "cond_consts", "body": "
 
 _Place = tuple[int, int]  # of a literal: step and operand
 
-DISTINCT_BODIES = Property("nested functions that are equal when traced are one")
-
 
 @record(frozen=True)
 class _Shared:
@@ -44,7 +42,7 @@ class _Shared:
     numbers: tuple[Const, ...] = ()
 
 
-@as_pass(establishes=(DISTINCT_BODIES,))
+@as_pass()
 def dedupe_bodies(function: Function) -> Function:
     """Have equations with nested functions that are alike refer to one."""
     if len(function.functions) < 2:
