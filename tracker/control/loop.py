@@ -75,7 +75,7 @@ def evaluate(count: Any, *operands: Any, **params: Any) -> tuple[Any, ...]:
     fixed, carried, rows = split_list(operands, p.consts, p.carries)
     note_trip_count(p.body, int(count))
     with _unmonitored(p.body):
-        native = run_natively(loop, p.body, int(count), (count, *operands), params)
+        native = run_natively(loop, (p.body,), (count, *operands), params, int(count))
         if native is not None:
             return native
         types = [atom.type for atom in p.body.outputs[p.carries :]]

@@ -26,7 +26,7 @@ from tracker.ops.declare.bundle import pick
 from tracker.support.recently_used import RecentlyUsed
 from tracker.support.structs import replace
 from tracker.tape.observers import Stepper, thread_state
-from tracker.tape.plain_replay import plain_replay
+from tracker.tape.plain_replay import count_steps_run, plain_replay
 
 _COMPILE_COST = 15_000  # equations that NumPy runs, at 2 us each, while a small body is compiled,
 _COMPILE_COST_OF_EQUATION = 100  # and while one more equation of a body is
@@ -35,7 +35,8 @@ _PROFILE_AFTER = 500  # equations before the body is looked up
 
 _profiles: RecentlyUsed[str, _Profile] = RecentlyUsed(128)
 _looked_up: WeakKeyDictionary[Function, _Profile] = WeakKeyDictionary()
-_equations_replayed = 0  # in total, including nested loops
+_loops: WeakKeyDictionary[Function, dict[Any, _Profile]] = WeakKeyDictionary()  # by their bodies
+_equations_run: WeakKeyDictionary[Function, int] = WeakKeyDictionary()  # of loops, likewise
 
 
 class _Profile:
@@ -51,19 +52,18 @@ def make_stepper(function: Function) -> Stepper:
     if thread_state.make_stepper is not None:
         return thread_state.make_stepper(function, _fastest(function))
     replay = plain_replay(function)
-    profile, is_shared = _Profile(), False
+    is_shared = function in _looked_up
+    profile = _looked_up[function] if is_shared else _Profile()
 
     def step(values: Sequence[Any]) -> Sequence[Any]:
-        global _equations_replayed
         nonlocal profile, is_shared
         if profile.native is not None:
             found = profile.native(values)
             if found is not None:
                 return found
-        before = _equations_replayed
+        before = count_steps_run()
         results = replay(values)
-        _equations_replayed += len(function.body)
-        profile.equations_run += _equations_replayed - before
+        profile.equations_run += count_steps_run() - before
         if not is_shared and profile.equations_run > _PROFILE_AFTER:
             own, profile, is_shared = profile, _profile_of(function), True
             profile.equations_run += own.equations_run
@@ -88,37 +88,80 @@ def _fastest(function: Function) -> Stepper:
 
 
 def run_natively(
-    op: Op, body: Function, steps: int, operands: Sequence[Any], params: dict[str, Any]
+    op: Op,
+    bodies: Sequence[Function],
+    operands: Sequence[Any],
+    params: dict[str, Any],
+    steps: int = 0,
 ) -> tuple[Any, ...] | None:
-    """The results of all steps of a counted loop, as one native call; None for a short loop, or
-    where a guard fails."""
-    written = sum(atom.type.nbytes for atom in body.outputs) // _BYTES_PER_EQUATION
-    count = steps * (_equation_count(body) + written)
-    if count < _compile_cost(body) or why_unavailable():
+    """The results of all steps of a loop, of which so many are known, as one native call; None
+    until runs of the loop have taken long enough, or where a guard fails."""
+    body = bodies[-1]
+    known, now = _equations_run.get(body, 0), _equations_of_steps(body, steps)
+    cost = _compile_cost(body)
+    if known + now < cost or why_unavailable():
+        _equations_run[body] = known + now
         return None
-    inputs = [Var(type_of(x)) for x in operands]
-    out = Var(op.infer(*(var.type for var in inputs), **params))
-    assert isinstance(out.type, Bundle)
-    picks = [Eqn(pick, (out,), {"at": at}, Var(type)) for at, type in enumerate(out.type.parts)]
-    steps_and_picks = (Eqn(op, tuple(inputs), params, out), *picks)
-    results = tuple([eqn.out for eqn in picks])
-    function = Function("run", tuple(inputs), (), steps_and_picks, results, {body.name: body})
-    name_variables(function)
-    profile = _profile_of(function)
+    return _run_whole(op, bodies, operands, params, runs_once=now >= cost)
+
+
+def note_steps(body: Function, steps: int) -> None:
+    """A loop with this body has taken so many steps, which were not known before."""
+    _equations_run[body] = _equations_run.get(body, 0) + _equations_of_steps(body, steps)
+
+
+def _equations_of_steps(body: Function, steps: int) -> int:
+    """How many equations NumPy runs in the time of so many steps."""
+    written = sum(atom.type.nbytes for atom in body.outputs) // _BYTES_PER_EQUATION
+    return steps * (_equation_count(body) + written)
+
+
+def _run_whole(
+    op: Op,
+    bodies: Sequence[Function],
+    operands: Sequence[Any],
+    params: dict[str, Any],
+    runs_once: bool,
+) -> tuple[Any, ...] | None:
+    """The results of a loop, as one native call; None where a guard fails."""
+    numbers = [x for x in params.values() if not isinstance(x, Function)]
+    key = (*map(type_of, operands), *numbers)
+    known = _loops.setdefault(bodies[-1], {})
+    if key not in known:
+        known[key] = _profile_of(_loop_function(op, bodies, operands, params))
+    profile = known[key]
     if profile.native is None:
         if thread_state.make_stepper is not None:
             return None
-        profile.native = _compile_body(function, runs_once=True)
+        function = _loop_function(op, bodies, operands, params)
+        profile.native = _compile_body(function, runs_once=runs_once)
     found = profile.native(operands)
     return None if found is None else tuple(found)
 
 
+def _loop_function(
+    op: Op, bodies: Sequence[Function], operands: Sequence[Any], params: dict[str, Any]
+) -> Function:
+    """A function that is this loop."""
+    inputs = [Var(type_of(x)) for x in operands]
+    out = Var(op.infer(*(var.type for var in inputs), **params))
+    assert isinstance(out.type, Bundle)
+    picks = [Eqn(pick, (out,), {"at": at}, Var(type)) for at, type in enumerate(out.type.parts)]
+    steps = (Eqn(op, tuple(inputs), params, out), *picks)
+    results = tuple([eqn.out for eqn in picks])
+    nested = {body.name: body for body in bodies}
+    function = Function("run", tuple(inputs), (), steps, results, nested)
+    name_variables(function)
+    return function
+
+
 def _equation_count(body: Function) -> int:
-    """The equations of a step, nested loops included."""
+    """The equations of a step, nested loops and branches included."""
     total = 0
     for eqn in body.eqns:
-        nested = eqn.params.get("body") if isinstance(eqn.op.lower, Loop) else None
-        total += 1 if nested is None else eqn.params["length"] * _equation_count(nested)
+        nested = [x for x in eqn.params.values() if isinstance(x, Function)]
+        steps = eqn.params["length"] if isinstance(eqn.op.lower, Loop) else 1
+        total += steps * max(map(_equation_count, nested)) if nested else 1
     return total
 
 

@@ -27,7 +27,7 @@ from tracker.control.body import (
 )
 from tracker.control.loop import dual_body, record_reverse_loop
 from tracker.control.loop_pullback import LoopRun, fill_by_mask
-from tracker.control.step_runner import make_stepper
+from tracker.control.step_runner import make_stepper, note_steps, run_natively
 from tracker.ir.graph import Function
 from tracker.ir.lowering import While
 from tracker.ir.op import Joint, define
@@ -74,6 +74,9 @@ def infer(*operands: Type, **params: Any) -> Type:
 
 def evaluate(*operands: Any, **params: Any) -> tuple[Any, ...]:
     p = WhileParams(**params)
+    native = run_natively(while_, (p.cond, p.body), operands, params)
+    if native is not None:
+        return native
     return _results(p, *_run(p, operands, p.capacity if p.keep else None))
 
 
@@ -90,6 +93,7 @@ def _run(
         kept.append([carried[at] for at in p.keep])
         carried = list(step([*of_body, *carried]))
     note_trip_count(p.body, len(kept))
+    note_steps(p.body, len(kept))
     return carried, kept
 
 

@@ -151,7 +151,7 @@ class JaxProgram:
 
 
 def _simplified(function: Function) -> Function:
-    """The function with fewer bodies and equations, with whose number XLA's time to compile grows."""
+    """The function with fewer equations: XLA's time to compile grows with their number."""
     return manager.run(function, _PASSES, check=current().check)
 
 

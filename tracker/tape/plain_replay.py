@@ -20,6 +20,12 @@ from tracker.tape.record import GUARD_CONVERSIONS, ReplayDiverged
 from tracker.tape.value import NO_PARAMS
 
 _made: WeakKeyDictionary[Function, PlainReplay] = WeakKeyDictionary()
+_steps_run = 0
+
+
+def count_steps_run() -> int:
+    """How many steps of functions were replayed by now, those of nested functions included."""
+    return _steps_run
 
 
 def plain_replay(function: Function) -> PlainReplay:
@@ -42,7 +48,9 @@ class PlainReplay:
         self.outputs = [*map(self._register, function.outputs)]
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
+        global _steps_run
         assert len(values) == self.given
+        _steps_run += len(self.steps)
         registers = self.initial.copy()
         registers[: self.given] = values
         for evaluate, read, params, out, is_real in self.steps:
