@@ -36,6 +36,7 @@ _PROFILE_AFTER = 500  # equations before the body is looked up
 _profiles: RecentlyUsed[str, _Profile] = RecentlyUsed(128)
 _looked_up: WeakKeyDictionary[Function, _Profile] = WeakKeyDictionary()
 _loops: WeakKeyDictionary[Function, dict[Any, _Profile]] = WeakKeyDictionary()  # by their bodies
+_equation_counts: WeakKeyDictionary[Function, int] = WeakKeyDictionary()
 _equations_run: WeakKeyDictionary[Function, int] = WeakKeyDictionary()  # of loops, likewise
 
 
@@ -157,12 +158,17 @@ def _loop_function(
 
 def _equation_count(body: Function) -> int:
     """The equations of a step, nested loops and branches included."""
-    total = 0
-    for eqn in body.eqns:
-        nested = [x for x in eqn.params.values() if isinstance(x, Function)]
-        steps = eqn.params["length"] if isinstance(eqn.op.lower, Loop) else 1
-        total += steps * max(map(_equation_count, nested)) if nested else 1
-    return total
+    known = _equation_counts.get(body)
+    if known is None:
+        known = _equation_counts[body] = sum(map(_equations_in, body.eqns))
+    return known
+
+
+def _equations_in(eqn: Eqn) -> int:
+    """How many equations run in one step."""
+    nested = [_equation_count(x) for x in eqn.params.values() if isinstance(x, Function)]
+    steps = eqn.params["length"] if isinstance(eqn.op.lower, Loop) else 1
+    return steps * max(nested) if nested else 1
 
 
 def _compile_cost(body: Function) -> int:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from typing import Any, NoReturn
+from weakref import WeakSet
 
 import numpy as np
 
@@ -30,6 +31,7 @@ _GUARD_RESULTS = {  # by kind of guard: what Python's conversion gives
     **dict.fromkeys(["int", "floor", "ceil", "round"], (int,)),
     "hash": (bool, int, float, complex),
 }
+_valid: WeakSet[Function] = WeakSet()  # nested functions that were verified: traces share them
 Memo = dict[Hashable, Type]  # by op, params, and the ids of types: to hash one takes longer
 
 
@@ -53,7 +55,9 @@ def _verify(function: Function, memo: Memo) -> None:
     for key, nested in function.functions.items():
         if key != nested.name:
             raise IRError(f"the nested function {nested.name!r} is entered as {key!r}")
-        _verify(nested, memo)
+        if nested not in _valid:
+            _verify(nested, memo)
+            _valid.add(nested)
     _Verifier(function, memo).check()
 
 
