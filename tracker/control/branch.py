@@ -25,11 +25,12 @@ from tracker.control.body import (
 from tracker.control.carry_types import cast_to, promote_types
 from tracker.control.loop import dual_body
 from tracker.control.loop_pullback import body_pullback, fill_by_mask, reached_operands
-from tracker.ir.graph import Function
+from tracker.ir.graph import Function, Var, name_variables
 from tracker.ir.lowering import Branch
 from tracker.ir.op import Joint, define
-from tracker.ir.types import Bundle, Type
+from tracker.ir.types import Bundle, Type, type_of
 from tracker.ops.declare.bundle import BundleParts, unbundle
+from tracker.support.structs import replace
 from tracker.tape.plain_replay import plain_replay
 from tracker.tape.record import apply, data_of, replay
 
@@ -55,21 +56,41 @@ def record_branch(index: Any, branches: Sequence[TracedBody], operands: Sequence
         for column in zip(*(b.types for b in branches), strict=True)
     ]
     hoisted = [x for branch in branches for x in branch.hoisted]
-    counts = [len(branch.hoisted) for branch in branches]
-
-    def of(at: int) -> Callable[..., list[Any]]:
-        def body(*flat: Any) -> list[Any]:
-            *captured, given = split_list(flat, *counts)
-            made = replay(branches[at].function, [*captured[at], *given])
-            return [cast_to(x, type) for x, type in zip(made, types, strict=True)]
-
-        return body
-
     given = [*hoisted, *operands]
     samples = [data_of(x) for x in given]
-    with np.errstate(all="ignore"):
-        uniform = [trace_body(f"branch{at}", of(at), samples) for at in range(len(branches))]
+    uniform, before = [], 0
+    for branch in branches:
+        function = _with_operands(branch, before, [*map(type_of, samples[: len(hoisted)])])
+        before += len(branch.hoisted)
+        if branch.types != types:
+            function = _with_types(function, types, samples)
+        uniform.append(TracedBody(function, []))
     return _record_uniform(index, uniform, given)
+
+
+def _with_operands(branch: TracedBody, before: int, types: Sequence[Type]) -> Function:
+    """A branch that is given what others have hoisted, too: values of these types, those before its
+    own and those after."""
+    function, own = branch.function, len(branch.hoisted)
+    if own == len(types):
+        return function
+    first = [*map(Var, types[:before])]
+    after = [*map(Var, types[before + own :])]
+    inputs = function.inputs
+    function = replace(function, inputs=(*first, *inputs[:own], *after, *inputs[own:]))
+    name_variables(function)
+    return function
+
+
+def _with_types(function: Function, types: Sequence[Type], samples: Sequence[Any]) -> Function:
+    """A branch whose results are cast to these types."""
+
+    def body(*flat: Any) -> list[Any]:
+        made = replay(function, flat)
+        return [cast_to(x, type) for x, type in zip(made, types, strict=True)]
+
+    with np.errstate(all="ignore"):
+        return trace_body("branch", body, samples).function
 
 
 def _record_uniform(index: Any, branches: Sequence[TracedBody], given: Sequence[Any]) -> list[Any]:

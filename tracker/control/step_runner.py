@@ -48,10 +48,13 @@ class _Profile:
         self.native: Callable[[Sequence[Any]], Sequence[Any] | None] | None = None
 
 
-def make_stepper(function: Function) -> Stepper:
-    """A function of plain values with the results of `function`."""
+def make_stepper(function: Function, may_compile: bool = True) -> Stepper:
+    """A function of plain values with the results of `function`, which may be compiled after many
+    calls."""
     if thread_state.make_stepper is not None:
         return thread_state.make_stepper(function, _fastest(function))
+    if not may_compile:
+        return _fastest(function)
     replay = plain_replay(function)
     is_shared = function in _looked_up
     profile = _looked_up[function] if is_shared else _Profile()
