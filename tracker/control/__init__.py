@@ -27,7 +27,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.control.body import forbid_side_effects, split_list, trace_body
-from tracker.control.branch import record_branch
+from tracker.control.branch import record_branch, trace_branches
 from tracker.control.carry_types import (
     FlatStructure,
     flatten_carry,
@@ -427,13 +427,11 @@ def _traced_branch(index: Any, branches: Sequence[Callable[..., Any]], operands:
 
         return run
 
-    bodies = []
-    for at in range(len(branches)):
-        try:
-            with np.errstate(all="ignore"):
-                bodies.append(trace_body("branch", body(at), start.numbers))
-        except Exception as error:  # a branch that is not taken may raise
-            raise UnsupportedInBody(str(error)) from error
+    runs = [body(at) for at in range(len(branches))]
+    try:
+        bodies, results = trace_branches(index, "branch", runs, start.numbers)
+    except Exception as error:  # a branch that is not taken may raise
+        raise UnsupportedInBody(str(error)) from error
     outcome = outputs[taken]
     if any(flat.structure != outcome.structure for flat in outputs.values()):
         raise UnsupportedInBody("the branches give different structures")
@@ -444,4 +442,4 @@ def _traced_branch(index: Any, branches: Sequence[Callable[..., Any]], operands:
         and any(k != types[taken] for k in types.values())
     ):
         raise UnsupportedInBody("the branches give numbers of different types")
-    return outcome.rebuild(record_branch(index, bodies, start.numbers))
+    return outcome.rebuild(record_branch(index, bodies, start.numbers, results))

@@ -20,6 +20,7 @@ import numpy as np
 from tracker.autodiff.boundary import gradient_entry
 from tracker.ir.fingerprint import located_fingerprint
 from tracker.ir.graph import Atom, Function, Guard, name_variables, nested_functions
+from tracker.ir.op import Op
 from tracker.ir.types import Type
 from tracker.ir.verify import verify
 from tracker.jit.tracing import IRBuilder, StateRollbackLog, find_captured_state
@@ -28,7 +29,8 @@ from tracker.rebinding import call_exchanged
 from tracker.support.deferred_signals import enter_all
 from tracker.support.structs import record
 from tracker.tape.observers import close_leaf
-from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
+from tracker.tape.record import apply, aval_of, data_of, record_result, value_of, wrap
+from tracker.tape.tracing.placeholders import resolve_placeholder
 from tracker.tape.tracing.tracer import (
     Tracer,
     UnsupportedInBody,
@@ -68,6 +70,16 @@ def trace_body(
 ) -> TracedBody:
     """Trace `body`, a function from and to flat lists of numbers and arrays, at these samples;
     `consts` are what it is given before these."""
+    return trace_with_results(name, body, samples, consts)[0]
+
+
+def trace_with_results(
+    name: str,
+    body: Callable[..., Sequence[Any]],
+    samples: Sequence[Any],
+    consts: Sequence[Any] = (),
+) -> tuple[TracedBody, list[Any]]:
+    """The same, and what it gives at these samples."""
     epoch = new_epoch()
     values = [leaf(data_of(sample)) for sample in (*consts, *samples)]
     outer = current_tracer()
@@ -89,7 +101,13 @@ def trace_body(
         outer.recording.trip_counts.update(inner.trip_counts)
     traced = BodyBuilder(tracer, values).build(name, outputs)
     traced.hoisted += consts
-    return traced
+    return traced, [x.data if type(x) is Value else x for x in outputs]
+
+
+def recorded(op: Op, operands: tuple[Any, ...], params: dict[str, Any], found: Any) -> Any:
+    """What `apply` gives of an op that has run, with these results."""
+    is_tracked = Tracked in map(type, map(resolve_placeholder, operands))
+    return record_result(op, operands, params, found) if is_tracked else found
 
 
 def reusable_key(function: Function) -> Hashable | None:

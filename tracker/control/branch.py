@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from itertools import compress
 from typing import Any
 
@@ -19,8 +20,10 @@ from tracker.control.body import (
     as_tangent_of,
     is_active,
     needs_integer_derivatives,
+    recorded,
     split_list,
     trace_body,
+    trace_with_results,
 )
 from tracker.control.carry_types import cast_to, promote_types
 from tracker.control.loop import dual_body
@@ -49,29 +52,50 @@ def evaluate(index: Any, *operands: Any, **branches: Function) -> tuple[Any, ...
     return tuple(plain_replay(branches[f"branch{int(index)}"])(operands))
 
 
-def record_branch(index: Any, branches: Sequence[TracedBody], operands: Sequence[Any]) -> list[Any]:
-    """Record a branch; returns its results. All branches get what any of them hoisted."""
+def trace_branches(
+    index: Any, name: str, bodies: Sequence[Callable[..., list[Any]]], samples: Sequence[Any]
+) -> tuple[list[TracedBody], list[Any]]:
+    """The branches, and the results of the one that is taken, which alone warns."""
+    taken, branches, results = int(data_of(index)), [], list[Any]()
+    for at, body in enumerate(bodies):
+        with nullcontext() if at == taken else np.errstate(all="ignore"):
+            traced, found = trace_with_results(name, body, samples)
+        branches.append(traced)
+        results = found if at == taken else results
+    return branches, results
+
+
+def record_branch(
+    index: Any,
+    branches: Sequence[TracedBody],
+    operands: Sequence[Any],
+    results: Sequence[Any] | None = None,
+) -> list[Any]:
+    """Record a branch; returns its results, which may be known. All branches get what any of them
+    hoisted."""
     types = [
         functools.reduce(promote_types, column)
         for column in zip(*(b.types for b in branches), strict=True)
     ]
     hoisted = [x for branch in branches for x in branch.hoisted]
-    given = [*hoisted, *operands]
+    given = (*hoisted, *operands)
     samples = [data_of(x) for x in given]
-    uniform, before = [], 0
-    for branch in branches:
-        function = _with_operands(branch, before, [*map(type_of, samples[: len(hoisted)])])
-        before += len(branch.hoisted)
-        if branch.types != types:
-            function = _with_types(function, types, samples)
-        uniform.append(TracedBody(function, []))
-    return _record_uniform(index, uniform, given)
+    functions, before = dict[str, Function](), 0
+    for at, traced in enumerate(branches):
+        function = _with_operands(traced, before, [*map(type_of, samples[: len(hoisted)])])
+        before += len(traced.hoisted)
+        if traced.types != types:
+            function, results = _with_types(function, types, samples), None
+        functions[f"branch{at}"] = function
+    if results is None:
+        return unbundle(apply(branch, (index, *given), functions))
+    return unbundle(recorded(branch, (index, *given), functions, tuple(results)))
 
 
-def _with_operands(branch: TracedBody, before: int, types: Sequence[Type]) -> Function:
+def _with_operands(traced: TracedBody, before: int, types: Sequence[Type]) -> Function:
     """A branch that is given what others have hoisted, too: values of these types, those before its
     own and those after."""
-    function, own = branch.function, len(branch.hoisted)
+    function, own = traced.function, len(traced.hoisted)
     if own == len(types):
         return function
     first = [*map(Var, types[:before])]
@@ -93,23 +117,12 @@ def _with_types(function: Function, types: Sequence[Type], samples: Sequence[Any
         return trace_body("branch", body, samples).function
 
 
-def _record_uniform(index: Any, branches: Sequence[TracedBody], given: Sequence[Any]) -> list[Any]:
-    """Record branches of one type that have hoisted nothing."""
-    assert not any(branch.hoisted for branch in branches)
-    functions = {f"branch{at}": branch.function for at, branch in enumerate(branches)}
-    return unbundle(apply(branch, (index, *given), functions))
-
-
 def _record_derivative(
     index: Any, name: str, bodies: Sequence[Callable[..., list[Any]]], given: Sequence[Any]
 ) -> list[Any]:
     """Record the branches that a rule made: of one type, possibly with hoisted constants."""
-    samples = [data_of(x) for x in given]
-    with np.errstate(all="ignore"):
-        branches = [trace_body(name, body, samples) for body in bodies]
-    if any(branch.hoisted for branch in branches):
-        return record_branch(index, branches, given)
-    return _record_uniform(index, branches, given)
+    branches, results = trace_branches(index, name, bodies, [data_of(x) for x in given])
+    return record_branch(index, branches, given, results)
 
 
 def _vjp(

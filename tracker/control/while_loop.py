@@ -21,6 +21,7 @@ from tracker.control.body import (
     as_tangent_of,
     is_active,
     needs_integer_derivatives,
+    recorded,
     reusable_key,
     split_list,
     trace_body,
@@ -36,10 +37,8 @@ from tracker.ops.declare.bundle import BundleParts, pick, unbundle
 from tracker.ops.elementwise.comparison import less, logical_and
 from tracker.support.recently_used import RecentlyUsed
 from tracker.support.structs import record, replace
-from tracker.tape.record import ReplayDiverged, apply, aval_of, data_of, record_result, replay
-from tracker.tape.tracing.placeholders import resolve_placeholder
+from tracker.tape.record import ReplayDiverged, apply, aval_of, data_of, replay
 from tracker.tape.tracing.tracer import StopGradient, note_trip_count
-from tracker.tape.tracked import Tracked
 
 _INITIAL_STACK_BYTES = 1 << 20  # of saved carries, reserved in any case
 _INITIAL_STACK_STEPS = 1 << 16  # at most, unless the trace saw more
@@ -119,13 +118,7 @@ def record_while(
     ends, kept = _run(p, [*map(data_of, operands)], None)
     params["capacity"] = _capacity(len(kept), capacity)
     found = _results(replace(p, capacity=params["capacity"]), ends, kept)
-    return unbundle(_recorded(operands, params, found))
-
-
-def _recorded(operands: tuple[Any, ...], params: dict[str, Any], found: tuple[Any, ...]) -> Any:
-    """As `apply` gives the results of a loop, which has run."""
-    is_tracked = Tracked in map(type, map(resolve_placeholder, operands))
-    return record_result(while_, operands, params, found) if is_tracked else found
+    return unbundle(recorded(while_, operands, params, found))
 
 
 def _initial_capacity(body: TracedBody) -> int:
@@ -153,7 +146,7 @@ def count_steps(
         p = WhileParams(**params)
         ends, kept = _run(p, [*map(data_of, (limit, *operands))], None)
         length = min(limit, _capacity(len(kept), _initial_capacity(body)))
-        made = _recorded((length, *operands), params, _results(p, ends, kept))
+        made = recorded(while_, (length, *operands), params, _results(p, ends, kept))
         return apply(pick, (made,), {"at": len(carries)}), length
 
 
