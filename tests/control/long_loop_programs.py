@@ -286,6 +286,27 @@ class WhileStatements:
             t += 0.1
         return y, t
 
+    @program(True)
+    def tested_loop_within(p):
+        y, t = p, 0.0
+        while t < 4.0:
+            k = 0
+            while k < 3:
+                y = y * 0.99 + 0.01 * k * p[0]
+                k += 1
+            t += 0.1
+        return y, t, k
+
+    @program(True)
+    def continues(p):
+        y, k = p[0], 0
+        while k < 60:
+            k += 1
+            if k < 4:
+                continue
+            y = y * 0.9 + p[1]
+        return y, k
+
     @program(None)
     def loop_around(p):
         y = p[0]

@@ -149,6 +149,12 @@ class _Reader:
         return [(head, at) for head, at in found if head <= at]
 
     @functools.cached_property
+    def for_statements(self) -> list[tuple[int, int]]:
+        """Where iterations of `for` statements begin, and where these go on after the last one."""
+        heads = [(at, step) for at, step in enumerate(self.steps) if step.opname == "FOR_ITER"]
+        return [(at, self.number_at(step.argval)) for at, step in heads]
+
+    @functools.cached_property
     def goes_on(self) -> list[Any]:
         """The handlers of exceptions that do not raise them again in any case."""
         return [entry for entry in self.handlers if not self._raises(self.number_at(entry.target))]
@@ -345,8 +351,8 @@ def loops_around(code: CodeType, offset: int) -> tuple[LoopAround, ...]:
     reader = _Reader(code)
     at, steps = reader.number_at(offset), reader.steps
     found: list[tuple[int, LoopAround]] = []
-    for head, step in enumerate(steps[:at]):
-        if step.opname == "FOR_ITER" and at < (end := reader.number_at(step.argval)):
+    for head, end in reader.for_statements:
+        if head < at < end:
             depth = reader.depths[head]
             slot = None if depth is None else depth - 1
             found.append((end - head, LoopAround(_for_statement(code, head), slot)))
@@ -359,19 +365,21 @@ def loops_around(code: CodeType, offset: int) -> tuple[LoopAround, ...]:
 
 def _tested_around(reader: _Reader, code: CodeType, head: int, last: int) -> LoopAround:
     """A loop of these instructions that is no `for` statement."""
-    tests, numbers = [], set[str]()
+    tests: dict[int, TestedLoop] = {}
     for at in range(head, last + 1):
-        if reader.ends_of_test(at) is None:
-            continue
-        found = tested_loop(code, reader.steps[at].offset)
-        if found is not None and head <= found.first <= last and len(found.outcomes) == 1:
-            start = at
-            while start > 0 and reader.depths[start] != reader.depths[head]:
-                start -= 1
-            read = (name for step in reader.steps[start:at] for name in _locals_of(step)[0])
-            numbers.update(found.code.carried.intersection(read))
-            tests.append(found)
-    return LoopAround(tests[0].code if tests else None, None, tuple(tests), frozenset(numbers))
+        is_test = reader.ends_of_test(at) is not None
+        found = tested_loop(code, reader.steps[at].offset) if is_test else None
+        if found is not None and len(found.outcomes) == 1 and {head, last} <= {*found.code.region}:
+            tests[at] = found  # of no inner loop
+    numbers = set[str]()
+    for at, found in tests.items():
+        start = at
+        while start > 0 and reader.depths[start] != reader.depths[head]:
+            start -= 1
+        read = (name for step in reader.steps[start:at] for name in _locals_of(step)[0])
+        numbers.update(found.code.carried.intersection(read))
+    loops = tuple(tests.values())
+    return LoopAround(loops[0].code if loops else None, None, loops, frozenset(numbers))
 
 
 @functools.lru_cache(4096)

@@ -24,6 +24,7 @@ from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 _NUMBERS = (int, float)
+_MAX_BOUND = 2  # times that a loop gets tracked constants in vain: it has too few iterations, say
 
 
 def at_test(tracer: Tracer, tested: Any, frame: FrameType) -> Any:
@@ -65,12 +66,13 @@ def bind_numbers(tracer: Tracer, frame: FrameType, around: LoopAround) -> bool:
     """Make the plain numbers on which a loop's tests depend tracked constants, until the next test;
     returns whether the loop may be followed."""
     loop = around.tests[0]
-    if _running_loop(tracer, frame, loop) is not None:
+    if _running_loop(tracer, frame, loop) is not None or tracer.bound_loops[loop.code] > _MAX_BOUND:
         return False
     names = frame_locals(frame)
     numbers = {name: names[name] for name in around.numbers if type(names.get(name)) in _NUMBERS}
     if not numbers or IterationState.before(frame, names, loop.code, ()) is None:
         return False
+    tracer.bound_loops[loop.code] += 1
     set_frame_locals(frame, {name: _constant(x) for name, x in numbers.items()})
     tracer.tested_loops.append(_RunningLoop(tracer, frame, loop, loop.code.bound))
     return True
@@ -99,6 +101,7 @@ class _RunningLoop:
             self.at = self.at + 1 if rolled is None else rolled.at + rolled.count
             if rolled is not None:
                 tested = rolled.test
+                self.roller.tracer.bound_loops[loop.code] = 0
             elif is_plain:
                 tested = _constant(data_of(tested))
         goes_on = bool(data_of(tested)) in loop.outcomes

@@ -13,6 +13,7 @@ afresh on every call; a copy of what it held is kept beside it (`Tracer.snapshot
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
@@ -141,6 +142,7 @@ class Tracer:
     iterations       symbolic ones, of loops that are running, innermost last (`loop_index.py`)
     tested_loops     running loops that are no `for` statements; they hold frames
     sampled_loops    those around the running instruction when some equation was recorded last
+    bound_loops      how often loops got tracked constants in vain, for the numbers that end them
     first_symbolic   (loop within another, classes of what it carries) -> its first iteration that
                      may be symbolic
     short_loops      loop -> how many iterations it had, where these were too few to be rolled
@@ -178,6 +180,7 @@ class Tracer:
         self.iterations: list[Any] = []
         self.tested_loops: list[Any] = []
         self.sampled_loops: set[Any] = set()
+        self.bound_loops: Counter[Any] = Counter()
         self.first_symbolic: dict[Any, int] = {}
         self.short_loops: dict[Any, int] = {}
         self.has_other_paths = False
