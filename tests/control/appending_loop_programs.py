@@ -251,3 +251,27 @@ class Appending:
                 counts.append(1)
                 y = y * 0.99
         return y, len(counts)
+
+    @program(False)
+    def arrays_of_other_lengths(x):
+        rows, y = [], x
+        for i in range(10):
+            rows.append(y[i:] * 0.5)
+            y = y * 0.9
+        return *rows, len(rows)
+
+    @program(False)
+    def sums_of_other_lengths(x):
+        rows, y = [], x
+        for i in range(10):
+            rows.append({"sum": np.outer(x, y[:i]).sum(axis=0)})
+            y = y * 0.9
+        return tuple([row["sum"] for row in rows])
+
+    @program(True)
+    def numbers_of_parts_of_other_lengths(x):
+        rows, y = [], x
+        for i in range(10):
+            rows.append(np.sum(y[i:] * 0.5))
+            y = y * 0.9
+        return np.array(rows)

@@ -110,6 +110,10 @@ class ForStatements:
     def comprehension_within_a_comprehension(p):
         return np.array([[p[0] * a + p[1] * b for b in FLOATS] for a in TIMES[:3]])
 
+    @program(False)
+    def comprehension_of_other_lengths(p):
+        return tuple([p[0] * np.cos(np.arange(40.0) * p[1])[k:] for k in range(40)])
+
     @program(None)
     def comprehension_with_a_condition(p):
         return np.array([p[0] * t + p[1] for t in FLOATS if t > 1.0])
@@ -153,7 +157,7 @@ class ForStatements:
             items.pop()
         return y + len(items)
 
-    @program(False)
+    @program(None)
     def integers_as_subscripts(p):
         y = p
         for k in [0, 1, 2, 1] * 10:
@@ -412,7 +416,7 @@ class Counters:
             at += 1
         return x
 
-    @program(False)
+    @program(None)
     def doubled(p):
         x, k = np.zeros(1 << 13), 1
         while k < len(x):
@@ -440,7 +444,7 @@ class Counters:
             n += 1
         return x, k
 
-    @program(False)
+    @program(True)
     def exchanged(p):
         x, k, m = np.zeros(50), 3, 7
         for t in range(40):

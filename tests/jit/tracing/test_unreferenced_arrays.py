@@ -112,4 +112,4 @@ def test_a_step_that_makes_an_array_repeats_itself(plain_numpy):
         found, gradient = fast(x)
         np.testing.assert_allclose(found, value)
         np.testing.assert_allclose(gradient, slope)
-    assert "loop of 9" in fast.explain(x)
+    assert len(tracker.jit(filtered).ir(x).captures) == 1

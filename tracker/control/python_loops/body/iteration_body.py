@@ -26,7 +26,7 @@ from tracker.ir.op import has_effect
 from tracker.ir.types import type_of
 from tracker.ops.elementwise.binary import add
 from tracker.ops.elementwise.comparison import equal, logical_and, not_equal
-from tracker.ops.indexing.getitem import getitem, put, scatter
+from tracker.ops.indexing.getitem import getitem, put
 from tracker.ops.shape.create import constant
 from tracker.support.structs import field, record
 from tracker.tape.record import apply, wrap
@@ -214,6 +214,8 @@ class IterationBody:
             self.end_carry(self.substitutes[carry.start], self.read(carry.end))
         for array in self.moving.values():
             array.leave()
+        if any(self.growing.is_growing(self.original(x)) for x in self.iteration.appended):
+            raise NotRollable("an array is appended whose length moves")
         self.stacked = {
             x: self.output(self.read(x))
             for x in self.iteration.appended
@@ -247,12 +249,6 @@ class IterationBody:
             if is_read and (in_loop or value.op is put):
                 found.add(value)
         return found
-
-    def _is_of_carried(self, value: Any) -> bool:
-        """Whether an array is written that the iteration has not made."""
-        while type(value) is Value and value in self.made and value.op in (put, scatter):
-            value = value.operands[0]
-        return type(value) is Value and value not in self.made
 
     def _add_symbol(self, symbol: Symbol) -> Value:
         """A number that counts the iterations is carried, if anything reads it."""
@@ -291,8 +287,6 @@ class IterationBody:
             return self.growing.write(value)
         if value.op is put and value.operands[0] in self.carried_versions:
             return self.growing.write_part(value)
-        if value.op is scatter and self._is_of_carried(value):
-            raise NotRollable("a part of a carried array is written, which would be copied")
         operands = tuple(map(self.read, value.operands))
         if isinstance(value.aval, np.generic) and self._is_stackable(value, operands):
             stacks = [self.rows.get(o, wrap(o)) if type(o) is Value else o for o in operands]
