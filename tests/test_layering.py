@@ -120,6 +120,7 @@ def test_llvmlite_and_ctypes_have_their_place():
             "tracker.jit.guards.class_guard",
             "tracker.jit.llvm.gdb",
             "tracker.support.frames.cpython",
+            "tracker.support.frames.value_stack",
         },
     }
     found = {(target.split(".")[0], name_of(p)) for p in modules() for target, *_ in imports(p)}

@@ -53,7 +53,7 @@ def scan(x):
 
 def scalars(x):
     y = x[0]
-    for _ in range(200):
+    for _ in range(800):
         y = y - (y * y - 2.0) / (2.0 * y)
     return y
 
@@ -87,7 +87,7 @@ PROGRAMS = {
     loop: [("sin multiply add", "y + np.sin(y) * k", 30), ("loop of 30", "fori_loop", 31)],
     copies: [("writes cumsum", "np.cumsum(x) * k", 9)],
     scan: [("(sin)", "np.sin(c)", 9), ("loop of 9", "tracker.scan", 10)],
-    scalars: [("loop of 200 steps", "y = y - (y * y - 2.0)", 1)],
+    scalars: [("loop of 800 steps", "y = y - (y * y - 2.0)", 1)],
     branch: [("(exp", "np.exp(v)", 1)],
     sort: [("ordered", "np.sort", 1), ("(sin", "np.sin(x)", 1)],
     routine: [("solve", "np.linalg.solve", 1)],
