@@ -2,9 +2,10 @@
 
 Traces have real values, so a recorded loop also runs once. When NumPy has run as many equations as
 take the time of compiling the body (`_compile_cost`), it is compiled, and each further step costs
-one native call. A loop that is known to take more is compiled as a whole (`run_natively`). Bodies
-and loops that are equal share the compiled code: a nested loop is traced anew for each derivative
-and trace of the outer loop, and calls that wait for the code of the whole program are interpreted.
+one native call. A loop that is known to take more, or whose runs together have, is compiled as a
+whole (`run_natively`): the steps of other loops may run it many times. Bodies and loops that are
+equal share the compiled code: a nested loop is traced anew for each derivative and trace of the
+outer loop, and calls that wait for the code of the whole program are interpreted.
 
 Invariant: native code runs a step only if the body's guards hold; otherwise NumPy runs the step
 and raises `ReplayDiverged`.
