@@ -572,8 +572,11 @@ def _place_of(origin: Value | str) -> tuple[Any, int] | None:
     """The line that an origin stands for, if a tracer of this thread has recorded it."""
     if isinstance(origin, str):
         return origin, 0
-    found = (tracer.place_of(origin) for tracer in reversed(thread_state.tracers))
-    return next(filter(None, found), None)
+    for tracer in reversed(thread_state.tracers):
+        place = tracer.place_of(origin)
+        if place is not None:
+            return place
+    return None
 
 
 def _user_location(depth: int) -> tuple[Any, int]:
