@@ -573,7 +573,7 @@ def _place_of(origin: Value | str) -> tuple[Any, int] | None:
     if isinstance(origin, str):
         return origin, 0
     for tracer in reversed(thread_state.tracers):
-        place = tracer.place_of(origin)
+        place: tuple[Any, int] | None = tracer.place_of(origin)
         if place is not None:
             return place
     return None
