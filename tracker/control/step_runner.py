@@ -132,15 +132,14 @@ def _run_whole(
     numbers = [x for x in params.values() if not isinstance(x, Function)]
     key = (*map(type_of, operands), *numbers)
     known = _loops.setdefault(bodies[-1], {})
-    if key not in known:
-        known[key] = _profile_of(_loop_function(op, bodies, operands, params))
-    profile = known[key]
-    if profile.native is None:
-        if thread_state.make_stepper is not None:
-            return None
+    may_compile = thread_state.make_stepper is None
+    profile = known.get(key)
+    if profile is None or (profile.native is None and may_compile):
         function = _loop_function(op, bodies, operands, params)
-        profile.native = _compile_body(function, runs_once=runs_once)
-    found = profile.native(operands)
+        profile = known[key] = _profile_of(function)
+        if profile.native is None and may_compile:
+            profile.native = _compile_body(function, runs_once=runs_once)
+    found = None if profile.native is None else profile.native(operands)
     return None if found is None else tuple(found)
 
 

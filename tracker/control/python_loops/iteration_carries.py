@@ -15,11 +15,12 @@ from tracker.control.python_loops.places import Place, Places
 from tracker.ir.types import type_of
 from tracker.ops.elementwise.unary import positive
 from tracker.ops.indexing.views_and_writes import write_value
+from tracker.ops.shape.create import buffer
 from tracker.support.structs import record
 from tracker.tape.record import apply, value_of, wrap
 from tracker.tape.tracing.loop_index import active_iterations, affine_form
 from tracker.tape.tracked import Tracked, view_root
-from tracker.tape.value import CLOSED, NO_PARAMS, Value, operand_aval
+from tracker.tape.value import Value, operand_aval
 
 _NUMBERS = (int, float, complex)
 
@@ -71,7 +72,7 @@ def _own_number(x: Any, state: IterationState) -> Any:
     """A tracked number with a value of its own for a number that is carried; None for anything
     else."""
     if type(x) in _NUMBERS or (isinstance(x, np.number) and type(x).__module__ == "numpy"):
-        return wrap(Value(x, CLOSED, (), NO_PARAMS))
+        return buffer(x)
     if type(x) is Tracked and type(x._value) is Value and x.dtype.kind != "b":
         if not is_number(x._value.aval):
             return None

@@ -20,11 +20,11 @@ from tracker.control.python_loops.places import are_same
 from tracker.control.python_loops.rolling import LoopRoller
 from tracker.ir.op import NUMPY
 from tracker.jit.tracing import UnreadZip, calls_unmonitored
-from tracker.ops.shape.create import item
+from tracker.ops.shape.create import buffer, item
 from tracker.support.frames.cpython import frame_locals
 from tracker.support.structs import record, replace
 from tracker.tape.observers import thread_state
-from tracker.tape.record import apply, value_of, wrap
+from tracker.tape.record import apply, value_of
 from tracker.tape.tracing.loop_index import (
     Affine,
     SymbolicIteration,
@@ -34,7 +34,6 @@ from tracker.tape.tracing.loop_index import (
 )
 from tracker.tape.tracing.tracer import Tracer, current_tracer
 from tracker.tape.tracked import Tracked
-from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 _MIN_TRIP_COUNT = 6  # of a loop that is followed
 _ITERABLES: tuple[Any, ...] = ([], (), range(0), np.zeros(0))
@@ -211,7 +210,7 @@ def _range_source(first: Any, low: Affine, step: int, counts: Affine) -> _Source
 
 
 def _rows_source(array: Any) -> _Source:
-    tracked = array if type(array) is Tracked else wrap(Value(array, CLOSED, (), NO_PARAMS))
+    tracked = buffer(array)
 
     def symbolic(iteration: SymbolicIteration, at: int, symbols: list[Symbol]) -> Any:
         start = at - iteration.variable.now

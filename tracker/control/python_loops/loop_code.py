@@ -333,13 +333,13 @@ class LoopAround:
 
     code     None if it is not understood
     slot     of a `for` statement, which number its iterator has on the stack
-    tests    of other loops, the tests that may end them, which may read
-    numbers  these names
+    test     of another loop, the first test that may end it
+    numbers  names that such tests may read
     """
 
     code: LoopCode | None
     slot: int | None
-    tests: tuple[TestedLoop, ...] = ()
+    test: TestedLoop | None = None
     numbers: frozenset[str] = frozenset()
 
 
@@ -369,8 +369,10 @@ def _tested_around(reader: _Reader, code: CodeType, head: int, last: int) -> Loo
     for at in range(head, last + 1):
         is_test = reader.ends_of_test(at) is not None
         found = tested_loop(code, reader.steps[at].offset) if is_test else None
-        if found is not None and len(found.outcomes) == 1 and {head, last} <= {*found.code.region}:
-            tests[at] = found  # of no inner loop
+        if found is None or len(found.outcomes) != 1:
+            continue
+        if head in found.code.region and last in found.code.region:  # else, an inner loop's
+            tests[at] = found
     numbers = set[str]()
     for at, found in tests.items():
         start = at
@@ -378,8 +380,8 @@ def _tested_around(reader: _Reader, code: CodeType, head: int, last: int) -> Loo
             start -= 1
         read = (name for step in reader.steps[start:at] for name in _locals_of(step)[0])
         numbers.update(found.code.carried.intersection(read))
-    loops = tuple(tests.values())
-    return LoopAround(loops[0].code if loops else None, None, loops, frozenset(numbers))
+    test = next(iter(tests.values()), None)
+    return LoopAround(None if test is None else test.code, None, test, frozenset(numbers))
 
 
 @functools.lru_cache(4096)

@@ -16,7 +16,7 @@ import numpy as np
 
 from tracker.autodiff.call_ops import detach
 from tracker.control.body import TracedBody, split_list, trace_body
-from tracker.control.branch import record_branch
+from tracker.control.branch import record_branch, trace_branches
 from tracker.control.loop import record_loop
 from tracker.control.python_loops.body.iteration_body import IterationBody
 from tracker.control.while_loop import count_steps
@@ -111,8 +111,8 @@ class RecordedLoop:
             for at in reversed(range(len(paths) - 1)):
                 chosen = np.where(alike[at], at, chosen)
             samples = [data_of(x) for x in operands]
-            bodies = [trace_body("path", path, samples) for path in paths]
-            found = record_branch(chosen, bodies, operands)
+            branches, results = trace_branches(chosen, "path", paths, samples)
+            found = record_branch(chosen, branches, operands, results)
             return [*found[:-1], functools.reduce(np.logical_or, alike)]
 
         consts = [x for each in steps for x in each.hoisted]

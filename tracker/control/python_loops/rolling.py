@@ -41,6 +41,7 @@ from tracker.ir.types import type_of
 from tracker.jit.tracing import calls_unmonitored
 from tracker.ops.elementwise.comparison import equal, greater_equal
 from tracker.ops.indexing.gather_scatter import mask_count
+from tracker.ops.shape.create import buffer
 from tracker.support.frames.cpython import frame_locals
 from tracker.support.structs import record, replace
 from tracker.tape.record import apply, data_of, value_of, wrap
@@ -372,11 +373,12 @@ class LoopRoller:
         if they soon do; None if they do and this may have been the last one to do so."""
         if run.test is not None and run.plain_test is None:
             return None
-        left = self.range.all_from(run.at).const if run.test is None else _MAX_ALIKE
+        is_open = run.test is not None
+        left = _MAX_ALIKE if is_open else self.range.all_from(run.at).const
         count = constants.count_alike(left, list(run.carries.all.values()), outcomes)
-        if count is None or count == _MAX_ALIKE:
+        if count is None or (is_open and count == left):
             return None
-        least = _MIN_BRANCHES if run.test is not None else max(_MIN_BRANCHES, left // _MAX_SEGMENTS)
+        least = _MIN_BRANCHES if is_open else max(_MIN_BRANCHES, left // _MAX_SEGMENTS)
         if count == left or count >= least:
             return run.at + count
         return None if self.attempts.left else run.at + 1
@@ -413,8 +415,8 @@ class LoopRoller:
         run.symbolic.variable.last = counts.minus(Affine(1))
         run.iteration.carries, run.iteration.appended = carries, lists.values
         body = IterationBody(run.iteration, counts)
-        is_bounded = self.range.counts is not UNBOUNDED
-        left = self.range.all_from(run.at).high if is_segment and is_bounded else counts.high
+        has_more = is_segment and run.test is None
+        left = self.range.all_from(run.at).high if has_more else counts.high
         if left < self._least_count(body):
             self.attempts.stop()
             return None
@@ -441,7 +443,7 @@ class LoopRoller:
             self.attempts.restart()
         else:
             self.attempts.stop()
-        test = None if run.test is None else wrap(Value(exact[-1], CLOSED, (), NO_PARAMS))
+        test = None if run.test is None else buffer(exact[-1])
         return RolledLoop(run.at, count, None, test)
 
     def _assign(

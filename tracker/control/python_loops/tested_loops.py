@@ -17,11 +17,11 @@ from tracker.control.python_loops.iteration_state import IterationState
 from tracker.control.python_loops.iterator import has_other_observers
 from tracker.control.python_loops.loop_code import LoopAround, TestedLoop, leaves, tested_loop
 from tracker.control.python_loops.rolling import UNBOUNDED, LoopRoller
+from tracker.ops.shape.create import buffer
 from tracker.support.frames.cpython import frame_locals, set_frame_locals
-from tracker.tape.record import aval_of, data_of, value_of, wrap
+from tracker.tape.record import aval_of, data_of, value_of
 from tracker.tape.tracing.tracer import Tracer, is_constant_in_traces
 from tracker.tape.tracked import Tracked
-from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 _NUMBERS = (int, float)
 _MAX_BOUND = 2  # times that a loop gets tracked constants in vain: it has too few iterations, say
@@ -65,7 +65,8 @@ def _running_loop(tracer: Tracer, frame: FrameType, loop: TestedLoop) -> _Runnin
 def bind_numbers(tracer: Tracer, frame: FrameType, around: LoopAround) -> bool:
     """Make the plain numbers on which a loop's tests depend tracked constants, until the next test;
     returns whether the loop may be followed."""
-    loop = around.tests[0]
+    loop = around.test
+    assert loop is not None
     if _running_loop(tracer, frame, loop) is not None or tracer.bound_loops[loop.code] > _MAX_BOUND:
         return False
     names = frame_locals(frame)
@@ -73,7 +74,7 @@ def bind_numbers(tracer: Tracer, frame: FrameType, around: LoopAround) -> bool:
     if not numbers or IterationState.before(frame, names, loop.code, ()) is None:
         return False
     tracer.bound_loops[loop.code] += 1
-    set_frame_locals(frame, {name: _constant(x) for name, x in numbers.items()})
+    set_frame_locals(frame, {name: buffer(x) for name, x in numbers.items()})
     tracer.tested_loops.append(_RunningLoop(tracer, frame, loop, loop.code.bound))
     return True
 
@@ -103,7 +104,7 @@ class _RunningLoop:
                 tested = rolled.test
                 self.roller.tracer.bound_loops[loop.code] = 0
             elif is_plain:
-                tested = _constant(data_of(tested))
+                tested = buffer(data_of(tested))
         goes_on = bool(data_of(tested)) in loop.outcomes
         if goes_on and roller.run is None and roller.may_begin(self.at):
             if not roller.paths:
@@ -125,8 +126,4 @@ class _RunningLoop:
         set_frame_locals(self.frame, plain)
         self.bound = ()
         is_plain = is_constant_in_traces(value_of(tested))
-        return _constant(data_of(tested)) if is_plain else tested
-
-
-def _constant(x: Any) -> Any:
-    return wrap(Value(x, CLOSED, (), NO_PARAMS))
+        return buffer(data_of(tested)) if is_plain else tested

@@ -141,7 +141,7 @@ class Tracer:
     errors           errors raised because of values: a function that goes on has branched on them
     iterations       symbolic ones, of loops that are running, innermost last (`loop_index.py`)
     tested_loops     running loops that are no `for` statements; they hold frames
-    sampled_loops    those around the running instruction when some equation was recorded last
+    sampled_loops    those around the running instruction at the last look for long ones
     bound_loops      how often loops got tracked constants in vain, for the numbers that end them
     first_symbolic   (loop within another, classes of what it carries) -> its first iteration that
                      may be symbolic
