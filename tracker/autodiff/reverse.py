@@ -68,6 +68,7 @@ from tracker.tape.record import (
 )
 from tracker.tape.tracing.tracer import Tracer, current_tracer, dismiss_error, operand_when_recorded
 from tracker.tape.tracing.value_guards import speculate_bool
+from tracker.tape.tracing.value_numbering import merge_equal_numbers
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
@@ -116,7 +117,11 @@ def reverse_sweep(
         return found
     else:
         if interior is None and tracing:
-            uses = _reached_from_leaves(leaves, uses, {root for root, _ in roots})
+            given = {root for root, _ in roots}
+            tracer = current_tracer()
+            if tracer is not None and merge_equal_numbers(tracer, uses, given):
+                uses, record_rules = count_uses(roots, leaves, epoch)
+            uses = _reached_from_leaves(leaves, uses, given)
         found = _sweep_with_strong_zeros(roots, leaves, uses, record_rules, times, interior)
     if freed_op is FREED or (freed_op is CLOSED and not record_rules and not tracing):
         for value in uses:

@@ -202,8 +202,10 @@ class IRBuilder:
     def build_equations(self) -> None:
         guards = iter(self.tracer.guards.conversions)
         due = next(guards, None)
-        known, find = self.vars, self.atom
+        known, find, aliases = self.vars, self.atom, self.tracer.recording.aliases
         for now, (value, code, line) in enumerate(self.tracer.recording.equations):
+            if value in aliases:
+                continue
             self.position = now
             while due is not None and due[0] <= self.position:
                 self._add_guard(*due[1:])
