@@ -42,6 +42,8 @@ _OF_SEQUENCES = frozenset(type(iter(x)) for x in _ITERABLES)
 
 def start(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
     """The iterator of a loop over what is given; None if the loop is not followed."""
+    if any(type(x) in (list, tuple) and len(x) < _MIN_TRIP_COUNT for x in given):
+        return None
     called = None if kind == "rows" else kind
     with calls_unmonitored():
         code = loop_code(frame.f_code, frame.f_lasti, called)

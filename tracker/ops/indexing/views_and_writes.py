@@ -32,6 +32,7 @@ from tracker.ops.shape.create import buffer, copy, identity, join_tracked_list
 from tracker.tape.conversions import plain_integers
 from tracker.tape.labels import LABELS, check_position, note_part
 from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
+from tracker.tape.tracing.loop_index import active_iterations
 from tracker.tape.tracing.placeholders import (
     PLACEHOLDERS,
     are_resolved,
@@ -135,15 +136,13 @@ def invalidate_views(array: Tracked) -> None:
 def _getitem(self: Tracked, key: Any) -> Any:
     if PLACEHOLDERS and may_need_resolving() and not are_resolved(self, key):
         return resolve_placeholder(self)[resolve_within(key)]
-    if type(key) is int:
-        value = self._value or self._refresh()
-        aval = value.aval
-        if type(aval) is np.ndarray and aval.ndim == 1 and -aval.size <= key < aval.size:
-            if LABELS and not is_internal(sys._getframe(1).f_code):
-                check_position(value, key)
-            index = (key % aval.size,)
-            found = subscripts.recently_stored(self, index) if value.op is getitem.put else None
-            return apply(getitem.getitem, (self,), {"index": index}) if found is None else found
+    value = self._value or self._refresh()
+    index = _position_of_element(key, value.aval)
+    if index is not None:
+        if LABELS and type(key) is int and not is_internal(sys._getframe(1).f_code):
+            check_position(value, key)
+        found = subscripts.recently_stored(self, index) if value.op is getitem.put else None
+        return apply(getitem.getitem, (self,), {"index": index}) if found is None else found
     try:
         read, index, arrays = subscripts.read_subscript(self, key)
     except IndexError:
@@ -163,6 +162,21 @@ def _getitem(self: Tracked, key: Any) -> Any:
         lambda base: subscripts.read_view(base, index, arrays),
         lambda base, new: subscripts.write_view(base, new, index, arrays),
     )
+
+
+def _position_of_element(key: Any, aval: Any) -> tuple[int, ...] | None:
+    """The canonical index of one element, if the subscript has a plain int for each axis, within
+    its bounds, and no loop is followed, in which bounds may grow. Programs read most of their
+    numbers this way."""
+    parts = key if type(key) is tuple else (key,)
+    if type(aval) is not np.ndarray or len(parts) != aval.ndim or active_iterations():
+        return None
+    position = []
+    for part, extent in zip(parts, aval.shape, strict=True):
+        if type(part) is not int or not -extent <= part < extent:
+            return None
+        position.append(part % extent)
+    return tuple(position)
 
 
 def _plain_key(key: Any) -> Any:

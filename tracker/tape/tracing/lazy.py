@@ -269,10 +269,13 @@ class LazyScheduler(LazyCallbacks):
 def _may_give_large(op: Op, operands: Sequence[Any], threshold: int) -> bool:
     """Whether a result may be large though no operand is: a broadcast of two arrays, or a product
     of two."""
-    if not isinstance(op.lower, Map | Contract) or len(operands) != 2:
+    if len(operands) != 2:
         return False
-    a, b = (o.aval if type(o) is Value else o for o in operands)
+    a, b = operands
+    a, b = a.aval if type(a) is Value else a, b.aval if type(b) is Value else b
     if type(a) is not _ndarray or type(b) is not _ndarray:
+        return False
+    if not isinstance(op.lower, (Map, Contract)):
         return False
     if isinstance(op.lower, Contract):
         if not (a.ndim and b.ndim):
