@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import marshal
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.op import OPS
@@ -21,10 +22,19 @@ from tracker.ir.types import Bundle, Type
 _NO_REFERENCES = 2  # marshal's last format in which equal values are equal bytes
 
 
+_known: WeakKeyDictionary[Function, str | None] = WeakKeyDictionary()
+
+
 def fingerprint(function: Function) -> str | None:
     """The hash in hexadecimal, or None (see the header)."""
+    if function not in _known:
+        _known[function] = _computed(function)
+    return _known[function]
+
+
+def _computed(function: Function) -> str | None:
     try:
-        spelled = marshal.dumps(_Encoder({}).function(function), _NO_REFERENCES)
+        spelled = marshal.dumps(_Encoder(function).spelled(), _NO_REFERENCES)
     except (Opaque, ValueError):  # no name in other processes; a part that cannot be written
         return None
     return hashlib.sha256(spelled).hexdigest()
@@ -37,20 +47,22 @@ def located_fingerprint(function: Function) -> tuple[Any, ...] | None:
 
 
 class _Encoder:
-    """Encodes functions as values that `marshal` writes.
+    """Encodes a function as a value that `marshal` writes.
 
-    Types are numbered in order of appearance, and spelled out where they first appear.
+    Types and nested functions are numbered in order of appearance; types are spelled out where they
+    first appear.
     """
 
-    def __init__(self, types: dict[Type, int]) -> None:
-        self.types = types
-        self.nested: dict[Function, int] = {}
+    def __init__(self, function: Function) -> None:
+        self.given = function
+        self.types: dict[Type, int] = {}
+        self.nested = {nested: at for at, nested in enumerate(function.functions.values())}
 
-    def function(self, function: Function) -> Any:
-        functions = []
-        for nested in function.functions.values():
-            functions.append(_Encoder(self.types).function(nested))
-            self.nested[nested] = len(self.nested)
+    def spelled(self) -> Any:
+        function = self.given
+        nested = [fingerprint(each) for each in self.nested]
+        if None in nested:
+            raise Opaque
         arriving = (*function.inputs, *function.captures)
         numbers: dict[Any, int] = {var: at for at, var in enumerate(arriving)}
         head = (len(function.inputs), [self.type(var.type) for var in arriving])
@@ -63,7 +75,7 @@ class _Encoder:
                 body.append(self.eqn(step, numbers))
                 numbers[step.out] = len(numbers)
         outputs = [self.atom(atom, numbers) for atom in function.outputs]
-        return functions, head, body, outputs
+        return nested, head, body, outputs
 
     def eqn(self, eqn: Eqn, numbers: dict[Any, int]) -> Any:
         op = eqn.op
