@@ -1,5 +1,6 @@
 """Structured control flow: the plain loop's results, eagerly and traced, and all derivatives."""
 
+import importlib
 from functools import partial
 
 import numpy as np
@@ -456,17 +457,17 @@ def nested_loops(x):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Bodies are compiled by themselves after a few steps: the names of those that are."""
-    compiled, compile_body = [], step_runner._compile_body
+    """Loops are compiled by themselves after a few steps: those that are."""
+    compiled, compile_loop = [], step_runner._compile
 
-    def noted(function, **options):
-        compiled.append(function.name)
-        return compile_body(function, **options)
+    def noted(function):
+        compiled.append(function)
+        return compile_loop(function)
 
-    monkeypatch.setattr(step_runner, "_compile_body", noted)
-    monkeypatch.setattr(step_runner, "_PROFILE_AFTER", 10)
+    monkeypatch.setattr(step_runner, "_compile", noted)
+    monkeypatch.setattr(step_runner, "_SHARED_AFTER", 10)
     monkeypatch.setattr(step_runner, "_compile_cost", lambda body: 50)
-    monkeypatch.setattr(step_runner, "_profiles", RecentlyUsed(9))
+    monkeypatch.setattr(step_runner, "_compiled", RecentlyUsed(9))
     return compiled
 
 
@@ -496,10 +497,48 @@ def test_exceptions_of_native_steps():
         jit(f)(np.eye(2))
 
 
-def test_equal_bodies_share_a_profile():
-    bodies = [next(iter(trace(nested_loops, np.ones(n)).functions.values())) for n in (5, 5, 7)]
-    assert len({id(b) for b in bodies}) == 3
-    assert len({id(step_runner._profile_of(b)) for b in bodies}) == 1
+def test_equal_loops_share_their_code(impatient):
+    x = np.linspace(0.5, 1.5, 12)
+    first = trace(nested_loops, x)
+    compiled = len(impatient)
+    second = trace(nested_loops, x)
+    assert first.functions.keys().isdisjoint(second.functions)
+    assert compiled and len(impatient) == compiled
+
+
+def decay(x, n=200.0):
+    """How often numbers shrink, and what is left of them: the numbers of each step are saved."""
+
+    def step(state):
+        x, steps = state
+        return x * 0.9 + 0.01 * np.sin(x), steps + 1.0
+
+    return while_loop(lambda state: (state[0].max() > 0.1) & (state[1] < n), step, (x, 0.0))
+
+
+@pytest.mark.parametrize("n", [1.0, 3.0, 4.0, 20.0, 200.0])
+def test_a_while_loop_that_ends_natively_gives_what_its_steps_would(impatient, n):
+    x = np.linspace(0.5, 1.5, 4)
+
+    def f(x):
+        y, steps = decay(x, n)
+        return np.sum(y) * steps
+
+    want = gradient(f, x)[0]
+    for fast in (jit(lambda x: gradient(f, x)[0]), jit(f)):
+        for at in (x, x):
+            found = fast(at)
+        np.testing.assert_allclose(found, want if np.ndim(found) else f(x), rtol=1e-13)
+    ran_natively = any(eqn.op.name == "while" for loop in impatient for eqn in loop.eqns)
+    assert ran_natively == (n > 9.0)
+
+
+def test_a_while_loop_takes_more_steps_natively_than_were_foreseen(impatient, monkeypatch):
+    while_module = importlib.import_module("tracker.control.while_loop")
+    monkeypatch.setattr(while_module, "_INITIAL_STACK_STEPS", 1)
+    x = np.linspace(0.5, 1.5, 4)
+    f = jit(lambda x: gradient(lambda x: np.sum(decay(x)[0]), x)[0])
+    np.testing.assert_allclose(f(x), gradient(lambda x: np.sum(decay(x)[0]), x)[0], rtol=1e-13)
 
 
 def test_more_than_a_hundred_loops_in_one_function():

@@ -22,7 +22,6 @@ from tracker.ir.fingerprint import located_fingerprint
 from tracker.ir.graph import Atom, Function, Guard, name_variables, nested_functions
 from tracker.ir.op import Op
 from tracker.ir.types import Type
-from tracker.ir.verify import verify
 from tracker.jit.tracing import IRBuilder, StateRollbackLog, find_captured_state
 from tracker.ops.shape.create import identity, item
 from tracker.rebinding import call_exchanged
@@ -159,7 +158,6 @@ class BodyBuilder(IRBuilder):
             nested_functions(self.body),
         )
         name_variables(function)
-        verify(function)
         return TracedBody(function, self.arrays)
 
     def _outer_value(self, value: Value) -> Atom:

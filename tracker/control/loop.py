@@ -81,7 +81,7 @@ def evaluate(count: Any, *operands: Any, **params: Any) -> tuple[Any, ...]:
         types = [atom.type for atom in p.body.outputs[p.carries :]]
         types += [p.body.outputs[i].type for i in p.keep]
         stacks = [np.zeros((p.length, *t.shape), t.dtype) for t in types]
-        step = make_stepper(p.body, may_compile=False)  # `run_natively` compiles the loop
+        step = make_stepper(p.body)
         for i in reversed(range(count)) if p.reverse else range(count):
             found = [carried[at] for at in p.keep]
             out = step([*fixed, *carried, *(row[i] for row in rows)])

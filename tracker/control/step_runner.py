@@ -1,20 +1,20 @@
 """Running the steps of a loop while it is traced: op by op, later by native code.
 
 Traces have real values, so a recorded loop also runs once. When NumPy has run as many equations as
-take the time of compiling the body (`_compile_cost`), it is compiled, and each further step costs
-one native call. A loop that is known to take more, or whose runs together have, is compiled as a
-whole (`run_natively`): the steps of other loops may run it many times. Bodies and loops that are
-equal share the compiled code: a nested loop is traced anew for each derivative and trace of the
-outer loop, and calls that wait for the code of the whole program are interpreted.
+take the time of compiling the loop (`_compile_cost`), in one run or in several, it is compiled as a
+whole, and the rest is one native call (`run_natively`): the steps of other loops may run it many
+times. Loops that are equal share the compiled code: a nested loop is traced anew for each
+derivative and trace of the outer loop, and calls that wait for the code of the whole program are
+interpreted.
 
-Invariant: native code runs a step only if the body's guards hold; otherwise NumPy runs the step
-and raises `ReplayDiverged`.
+Invariant: native code runs a loop only if its guards hold; otherwise NumPy runs the steps and
+raises `ReplayDiverged`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from tracker.ir.fingerprint import fingerprint
@@ -27,69 +27,27 @@ from tracker.ops.declare.bundle import pick
 from tracker.support.recently_used import RecentlyUsed
 from tracker.support.structs import replace
 from tracker.tape.observers import Stepper, thread_state
-from tracker.tape.plain_replay import count_steps_run, plain_replay
+from tracker.tape.plain_replay import plain_replay
 
 _COMPILE_COST = 15_000  # equations that NumPy runs, at 2 us each, while a small body is compiled,
 _COMPILE_COST_OF_EQUATION = 100  # and while one more equation of a body is
 _BYTES_PER_EQUATION = 1 << 13  # that NumPy copies in about this time: carries that steps write into
-_PROFILE_AFTER = 500  # equations before the body is looked up
+_SHARED_AFTER = 500  # equations in steps with a body, those of equal bodies count, too
 
-_profiles: RecentlyUsed[str, _Profile] = RecentlyUsed(128)
-_looked_up: WeakKeyDictionary[Function, _Profile] = WeakKeyDictionary()
-_loops: WeakKeyDictionary[Function, dict[Any, _Profile]] = WeakKeyDictionary()  # by their bodies
+_Native: TypeAlias = Callable[[Sequence[Any]], Sequence[Any] | None]
+
+_compiled: RecentlyUsed[str, _Native] = RecentlyUsed(128)  # by the fingerprints of loops
+_loops: WeakKeyDictionary[Function, dict[Any, _Native | None]] = WeakKeyDictionary()  # by bodies
 _equation_counts: WeakKeyDictionary[Function, int] = WeakKeyDictionary()
-_equations_run: WeakKeyDictionary[Function, int] = WeakKeyDictionary()  # of loops, likewise
+_work: WeakKeyDictionary[Function, _Work] = WeakKeyDictionary()
+_shared_work: RecentlyUsed[str, _Work] = RecentlyUsed(128)  # by the fingerprints of bodies
 
 
-class _Profile:
-    """How many equations of a body or loop were run, and its native code."""
-
-    def __init__(self) -> None:
-        self.equations_run = 0
-        self.native: Callable[[Sequence[Any]], Sequence[Any] | None] | None = None
-
-
-def make_stepper(function: Function, may_compile: bool = True) -> Stepper:
-    """A function of plain values with the results of `function`, which may be compiled after many
-    calls."""
-    if thread_state.make_stepper is not None:
-        return thread_state.make_stepper(function, _fastest(function))
-    if not may_compile:
-        return _fastest(function)
+def make_stepper(function: Function) -> Stepper:
+    """A function of plain values with the results of `function`."""
     replay = plain_replay(function)
-    is_shared = function in _looked_up
-    profile = _looked_up[function] if is_shared else _Profile()
-
-    def step(values: Sequence[Any]) -> Sequence[Any]:
-        nonlocal profile, is_shared
-        if profile.native is not None:
-            found = profile.native(values)
-            if found is not None:
-                return found
-        before = count_steps_run()
-        results = replay(values)
-        profile.equations_run += count_steps_run() - before
-        if not is_shared and profile.equations_run > _PROFILE_AFTER:
-            own, profile, is_shared = profile, _profile_of(function), True
-            profile.equations_run += own.equations_run
-            _looked_up[function] = profile
-        elif (
-            is_shared
-            and profile.native is None
-            and profile.equations_run > _compile_cost(function)
-            and not why_unavailable()
-        ):
-            profile.native = _compile_body(function)
-        return results
-
-    return step
-
-
-def _fastest(function: Function) -> Stepper:
-    """What runs a step where nothing is to be compiled: native code, if there is some already."""
-    replay = plain_replay(function)
-    native = _looked_up[function].native if function in _looked_up else None
-    return replay if native is None else lambda values: native(values) or replay(values)
+    make = thread_state.make_stepper
+    return replay if make is None else make(function, replay)
 
 
 def run_natively(
@@ -99,20 +57,36 @@ def run_natively(
     params: dict[str, Any],
     steps: int = 0,
 ) -> tuple[Any, ...] | None:
-    """The results of all steps of a loop, of which so many are known, as one native call; None
+    """The results of a loop that has so many steps, if that is known, as one native call; None
     until runs of the loop have taken long enough, or where a guard fails."""
     body = bodies[-1]
-    known, now = _equations_run.get(body, 0), _equations_of_steps(body, steps)
-    cost = _compile_cost(body)
-    if known + now < cost or why_unavailable():
-        _equations_run[body] = known + now
+    run = note_equations(body, _equations_of_steps(body, steps))
+    if run < _compile_cost(body) or why_unavailable():
         return None
-    return _run_whole(op, bodies, operands, params, runs_once=now >= cost)
+    return _run_whole(op, bodies, operands, params)
 
 
-def note_steps(body: Function, steps: int) -> None:
-    """A loop with this body has taken so many steps, which were not known before."""
-    _equations_run[body] = _equations_run.get(body, 0) + _equations_of_steps(body, steps)
+class _Work:
+    """How many equations were run in steps with a body, or with bodies that are equal."""
+
+    def __init__(self) -> None:
+        self.equations = 0
+        self.is_shared = False
+
+
+def note_equations(body: Function, run: int) -> int:
+    """So many more equations are run in steps with this body: how many it were altogether."""
+    work = _work.setdefault(body, _Work())
+    work.equations += run
+    if not work.is_shared and work.equations > _SHARED_AFTER:
+        work.is_shared, mark = True, fingerprint(body)
+        shared = None if mark is None else _shared_work.get(mark)
+        if shared is not None:
+            shared.equations += work.equations
+            work = _work[body] = shared
+        elif mark is not None:
+            _shared_work.put(mark, work)
+    return work.equations
 
 
 def _equations_of_steps(body: Function, steps: int) -> int:
@@ -122,24 +96,19 @@ def _equations_of_steps(body: Function, steps: int) -> int:
 
 
 def _run_whole(
-    op: Op,
-    bodies: Sequence[Function],
-    operands: Sequence[Any],
-    params: dict[str, Any],
-    runs_once: bool,
+    op: Op, bodies: Sequence[Function], operands: Sequence[Any], params: dict[str, Any]
 ) -> tuple[Any, ...] | None:
     """The results of a loop, as one native call; None where a guard fails."""
     numbers = [x for x in params.values() if not isinstance(x, Function)]
     key = (*map(type_of, operands), *numbers)
     known = _loops.setdefault(bodies[-1], {})
     may_compile = thread_state.make_stepper is None
-    profile = known.get(key)
-    if profile is None or (profile.native is None and may_compile):
-        function = _loop_function(op, bodies, operands, params)
-        profile = known[key] = _profile_of(function)
-        if profile.native is None and may_compile:
-            profile.native = _compile_body(function, runs_once=runs_once)
-    found = None if profile.native is None else profile.native(operands)
+    native = known.get(key)
+    if native is None and (may_compile or key not in known):
+        native = known[key] = _native_code(
+            _loop_function(op, bodies, operands, params), may_compile
+        )
+    found = None if native is None else native(operands)
     return None if found is None else tuple(found)
 
 
@@ -179,20 +148,18 @@ def _compile_cost(body: Function) -> int:
     return _COMPILE_COST + _COMPILE_COST_OF_EQUATION * body.text_length
 
 
-def _profile_of(function: Function) -> _Profile:
-    """What is known of functions equal to this one."""
-    key = fingerprint(function)
-    profile = None if key is None else _profiles.get(key)
-    if profile is None:
-        profile = _Profile()
-        if key is not None:  # else, what Python runs may be another object
-            _profiles.put(key, profile)
-    return profile
+def _native_code(function: Function, may_compile: bool) -> _Native | None:
+    """The native code of a loop, which those that are equal share."""
+    mark = fingerprint(function)
+    found = None if mark is None else _compiled.get(mark)
+    if found is None and may_compile:
+        found = _compile(function)
+        if mark is not None:  # else, what Python runs may be another object
+            _compiled.put(mark, found)
+    return found
 
 
-def _compile_body(
-    function: Function, runs_once: bool = False
-) -> Callable[[Sequence[Any]], Sequence[Any] | None]:
+def _compile(function: Function) -> _Native:
     from tracker.jit import compile_values  # imports LLVM, so only here
 
-    return compile_values(replace(function), runs_once)
+    return compile_values(replace(function))

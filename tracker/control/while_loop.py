@@ -28,7 +28,7 @@ from tracker.control.body import (
 )
 from tracker.control.loop import dual_body, record_reverse_loop
 from tracker.control.loop_pullback import LoopRun, fill_by_mask
-from tracker.control.step_runner import make_stepper, note_steps, run_natively
+from tracker.control.step_runner import make_stepper, note_equations, run_natively
 from tracker.ir.graph import Function
 from tracker.ir.lowering import While
 from tracker.ir.op import Joint, define
@@ -36,10 +36,12 @@ from tracker.ir.types import Bundle, Type, type_of
 from tracker.ops.declare.bundle import BundleParts, pick, unbundle
 from tracker.ops.elementwise.comparison import less, logical_and
 from tracker.support.recently_used import RecentlyUsed
-from tracker.support.structs import record, replace
+from tracker.support.structs import record
+from tracker.tape.plain_replay import count_steps_run
 from tracker.tape.record import ReplayDiverged, apply, aval_of, data_of, replay
 from tracker.tape.tracing.tracer import StopGradient, note_trip_count
 
+_FIRST_TRY = 4  # after so many steps, and whenever they have doubled, the rest may run natively
 _INITIAL_STACK_BYTES = 1 << 20  # of saved carries, reserved in any case
 _INITIAL_STACK_STEPS = 1 << 16  # at most, unless the trace saw more
 
@@ -71,39 +73,63 @@ def infer(*operands: Type, **params: Any) -> Type:
     return Bundle.of([*carried, Type((), np.dtype(np.int64)), *kept])
 
 
+@record(frozen=True)
+class _Run:
+    """The last carries of a loop, how many steps it took, and what these keep: `rows` of the first
+    ones, and after these the rows of `stacks`."""
+
+    carried: Sequence[Any]
+    count: int
+    rows: Sequence[Sequence[Any]]
+    stacks: Sequence[Any] = ()
+
+
 def evaluate(*operands: Any, **params: Any) -> tuple[Any, ...]:
     p = WhileParams(**params)
     native = run_natively(while_, (p.cond, p.body), operands, params)
     if native is not None:
         return native
-    return _results(p, *_run(p, operands, p.capacity if p.keep else None))
+    return _results(p, _run(operands, params, p.capacity if p.keep else None))
 
 
-def _run(
-    p: WhileParams, operands: Sequence[Any], limit: int | None
-) -> tuple[list[Any], list[list[Any]]]:
-    """The final carries, and what each step, of which there may be a limit, keeps."""
+def _run(operands: Sequence[Any], params: dict[str, Any], limit: int | None) -> _Run:
+    """Run a loop, of whose steps there may be a limit; the rest natively, once it has run long."""
+    p = WhileParams(**params)
     of_cond, of_body, carried = split_list(operands, p.cond_consts, p.body_consts)
-    kept: list[list[Any]] = []
+    rows: list[list[Any]] = []
     holds, step = make_stepper(p.cond), make_stepper(p.body)
+    noted, native, next_try = count_steps_run(), None, _FIRST_TRY
     while holds([*of_cond, *carried])[0]:
-        if len(kept) == limit:
+        if len(rows) == limit:
             raise ReplayDiverged
-        kept.append([carried[at] for at in p.keep])
+        if len(rows) == next_try:
+            note_equations(p.body, count_steps_run() - noted)
+            noted, next_try = count_steps_run(), 2 * next_try
+            native = run_natively(while_, (p.cond, p.body), [*of_cond, *of_body, *carried], params)
+            if native is not None:
+                break
+        rows.append([carried[at] for at in p.keep])
         carried = list(step([*of_body, *carried]))
-    note_trip_count(p.body, len(kept))
-    note_steps(p.body, len(kept))
-    return carried, kept
+    note_equations(p.body, count_steps_run() - noted)
+    carried, (more,), stacks = split_list(native or (*carried, 0), len(carried), 1)
+    count = len(rows) + int(more)
+    if limit is not None and count > limit:
+        raise ReplayDiverged
+    note_trip_count(p.body, count)
+    return _Run(carried, count, rows, stacks)
 
 
-def _results(p: WhileParams, carried: list[Any], kept: list[list[Any]]) -> tuple[Any, ...]:
-    """What the op gives, of what `_run` gives."""
+def _results(p: WhileParams, run: _Run) -> tuple[Any, ...]:
+    """What the op gives, of a run."""
     types = [p.body.outputs[at].type for at in p.keep]
     stacks = [np.zeros((p.capacity, *t.shape), t.dtype) for t in types]
-    for row, numbers in enumerate(kept):
+    for at, numbers in enumerate(run.rows):
         for stack, number in zip(stacks, numbers, strict=True):
-            stack[row] = number
-    return (*carried, np.int64(len(kept)), *stacks)
+            stack[at] = number
+    first = len(run.rows)
+    for stack, rest in zip(stacks, run.stacks, strict=False):
+        stack[first : run.count] = rest[: run.count - first]
+    return (*run.carried, np.int64(run.count), *stacks)
 
 
 def record_while(
@@ -114,10 +140,10 @@ def record_while(
     operands, params = _operands_and_params(cond, body, carries, 0)
     if capacity is None:
         capacity = _initial_capacity(body)
-    p = WhileParams(**params)
-    ends, kept = _run(p, [*map(data_of, operands)], None)
-    params["capacity"] = _capacity(len(kept), capacity)
-    found = _results(replace(p, capacity=params["capacity"]), ends, kept)
+    params["capacity"] = _capacity(0, capacity)  # the usual one
+    run = _run([*map(data_of, operands)], params, None)
+    params["capacity"] = _capacity(run.count, capacity)
+    found = _results(WhileParams(**params), run)
     return unbundle(recorded(while_, operands, params, found))
 
 
@@ -143,10 +169,10 @@ def count_steps(
         cond, body = _counting_bodies(step, starts, rows, limit)
         (_, *operands), params = _operands_and_params(cond, body, starts, 0)
         params["keep"] = ()
-        p = WhileParams(**params)
-        ends, kept = _run(p, [*map(data_of, (limit, *operands))], None)
-        length = min(limit, _capacity(len(kept), _initial_capacity(body)))
-        made = recorded(while_, (length, *operands), params, _results(p, ends, kept))
+        run = _run([*map(data_of, (limit, *operands))], params, None)
+        length = min(limit, _capacity(run.count, _initial_capacity(body)))
+        found = _results(WhileParams(**params), run)
+        made = recorded(while_, (length, *operands), params, found)
         return apply(pick, (made,), {"at": len(carries)}), length
 
 

@@ -297,20 +297,19 @@ def test_a_call_with_far_more_iterations_than_the_traced_one_goes_on_in_machine_
     assert _slow_calls(fast) == 3 and fast.cache_info().traces == 1
 
 
-def test_the_steps_of_interpreted_loops_are_not_compiled_by_themselves(monkeypatch):
-    """As those of traced loops are after a number of steps, whose code they use: all of the call
-    is being compiled."""
-    compiled, used, compile_body = [], [], step_runner._compile_body
+def test_interpreted_loops_are_not_compiled_by_themselves(monkeypatch):
+    """As traced loops are after a number of steps, whose code they use: all of the call is being
+    compiled."""
+    compiled, used, compile_loop = [], [], step_runner._compile
 
-    def noted(body, runs_once=False):
-        compiled.append(body)
-        run = compile_body(body, runs_once)
-        return lambda values: used.append(body) or run(values)
+    def noted(loop):
+        compiled.append(loop)
+        run = compile_loop(loop)
+        return lambda values: used.append(loop) or run(values)
 
-    monkeypatch.setattr(step_runner, "_PROFILE_AFTER", 10)
     monkeypatch.setattr(step_runner, "_compile_cost", lambda body: 50)
-    monkeypatch.setattr(step_runner, "_profiles", RecentlyUsed(9))
-    monkeypatch.setattr(step_runner, "_compile_body", noted)
+    monkeypatch.setattr(step_runner, "_compiled", RecentlyUsed(9))
+    monkeypatch.setattr(step_runner, "_compile", noted)
     fast = tracker.value_and_grad(tracker.jit(lambda x: np.sum(_newton(x)) + _loop(x)))
     fast(X)
     assert compiled

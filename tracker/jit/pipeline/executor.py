@@ -7,6 +7,7 @@ flat list of values.
 from __future__ import annotations
 
 import operator
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -37,26 +38,32 @@ from tracker.tree import LEAF, Structure
 if TYPE_CHECKING:
     from tracker.jit.pipeline.meter import Meter
 
-_MAX_QUICK_OPERATIONS = 10**6  # of `compile_values`, in a call; a loop's iterations count
-_MAX_QUICK_OPERATIONS_ONCE = 10**8  # in the only call: optimising takes as long
+_MAX_QUICK_OPERATIONS = 10**8  # in a call; a loop's iterations count
+_OPTIMISING = 3  # times as long as compiling quickly
 
 
-def compile_values(
-    function: Function, runs_once: bool = False
-) -> Callable[[Sequence[Any]], tuple[Any, ...] | None]:
+def compile_values(function: Function) -> Callable[[Sequence[Any]], tuple[Any, ...] | None]:
     """A function of a flat list of values; it gives None where a guard fails. It is compiled
-    quickly, unless it computes much at every call, or very much in its only one."""
-    most = _MAX_QUICK_OPERATIONS_ONCE if runs_once else _MAX_QUICK_OPERATIONS
+    quickly, and optimised if it computes much in a call, or once its calls have taken as long."""
     program = Program(function)
-    level = QUICK if operation_count(program.function) < most else OPTIMISED
+    level = QUICK if operation_count(program.function) < _MAX_QUICK_OPERATIONS else OPTIMISED
     run = executor(program, level=level).run
-    assert run is not None
+    first = total = 0.0  # seconds of the first call, which compiles, and of all others
 
     def values(xs: Sequence[Any]) -> tuple[Any, ...] | None:
+        nonlocal level, run, first, total
+        if level == QUICK and total > _OPTIMISING * first > 0.0:
+            level = OPTIMISED
+            run = executor(program, level=level).run
+        assert run is not None
+        started = time.perf_counter()
         try:
             return run(xs)
         except GuardFailed:
             return None
+        finally:
+            elapsed = time.perf_counter() - started
+            first, total = (first, total + elapsed) if first else (elapsed, total)
 
     return values
 
