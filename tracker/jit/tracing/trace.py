@@ -226,6 +226,7 @@ class GuardFailed(Exception):
     """A guard of a compiled trace does not hold."""
 
 
+@infrequent_gc(USER_CODE_THRESHOLD)
 def trace_call(
     f: Callable[..., Any],
     args: Sequence[Any],
@@ -262,8 +263,7 @@ def trace_call(
     run = _TracingRun(args, kwargs, given, call, leaves, captured, vouched, scheduler)
     run.tracer.has_other_paths = has_other_paths
     started = time.perf_counter()
-    with infrequent_gc(USER_CODE_THRESHOLD):
-        outputs, structure, result = run.execute(f, on_error, with_views)
+    outputs, structure, result = run.execute(f, on_error, with_views)
     seconds = time.perf_counter() - started
     inputs, updates = run.inputs, run.state_writes
     plain_values = run.swap.plain_values
