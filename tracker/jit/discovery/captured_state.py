@@ -75,7 +75,7 @@ from tracker.jit.discovery.write_only import (
     append_only_sources,
 )
 from tracker.jit.guards.class_guard import HEAP_TYPE_FLAG
-from tracker.jit.guards.constants import ConstantKey
+from tracker.jit.guards.constants import ConstantKey, is_constant_tuple
 from tracker.jit.guards.source import (
     C_DESCRIPTORS,
     AttributeSource,
@@ -365,9 +365,9 @@ class _Walker:
                 self.reach(os.environ)
 
     def _is_plain_data(self, x: Any) -> bool:
-        """Whether an object is a number, text or an array, and of no user class."""
+        """Whether an object is a number, text, a tuple of these, or an array; of no user class."""
         if not isinstance(x, PLAIN_CLASSES):
-            return False
+            return is_constant_tuple(x)
         cls = type(x)
         is_static = cls in PLAIN_CLASSES or not cls.__flags__ & HEAP_TYPE_FLAG
         return is_static or not self._is_user_defined(cls)

@@ -25,6 +25,7 @@ from tracker.jit.guards.constants import (
     ConstantKey,
     StructuralKey,
     container_contents,
+    is_constant_tuple,
     is_mutable_leaf,
 )
 from tracker.jit.guards.signature import (
@@ -222,7 +223,9 @@ def _constant_count(items: tuple[Any, ...], depth: int) -> float:
     """How many plain values there are; negative if there is anything else."""
     total = 0.0
     for x in items:
-        if type(x) in BUILTIN_CONTAINERS and depth:
+        if is_constant_tuple(x) and depth:
+            total += len(x)
+        elif type(x) in BUILTIN_CONTAINERS and depth:
             total += _constant_count(container_contents(x), depth - 1)
         elif x is not None and not ConstantKey(x).is_by_value:
             return -math.inf

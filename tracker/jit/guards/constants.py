@@ -11,6 +11,7 @@ code.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 import types
@@ -57,6 +58,15 @@ _VALUE_CLASSES = {
     "datetime": ("date", "datetime", "time", "timedelta"),
     **dict.fromkeys(("pathlib", "pathlib._local"), _PATH_CLASSES),  # the second on Python 3.13
 }
+
+
+_NUMBERS_AND_TEXT = frozenset({int, float, str, type(None)})
+
+
+def is_constant_tuple(x: Any) -> bool:
+    """Whether an object is a tuple of numbers and text, as the rows of a table: nothing in it can
+    change, or lead further."""
+    return type(x) is tuple and _NUMBERS_AND_TEXT.issuperset(map(type, x))
 
 
 class ConstantKey:
@@ -132,8 +142,12 @@ class StructuralKey:
 
     def __init__(self, x: Any) -> None:
         self.cls: type = type(x)
+        if is_constant_tuple(x):
+            self.parts: tuple[Any, ...] = x
+            self.immutable_object: Any = x
+            return
         is_method = self.cls in _METHODS
-        self.parts: tuple[Any, ...] = tuple(
+        self.parts = tuple(
             [
                 StructuralKey(i)
                 if type(i) in BUILTIN_CONTAINERS
@@ -145,8 +159,7 @@ class StructuralKey:
         )
         fixed = not any(type(i) is StructuralKey and i.immutable_object is None for i in self.parts)
         never_changes = self.cls is tuple or is_value_class(self.cls)
-        self.immutable_object: Any = x if fixed and never_changes else None
-        self._hash = hash((self.cls, len(self.parts), *map(_part_hash, self.parts[:_HASHED_PARTS])))
+        self.immutable_object = x if fixed and never_changes else None
 
     @property
     def is_dead(self) -> bool:
@@ -160,13 +173,18 @@ class StructuralKey:
         items = _parts_of(x)
         return len(items) == len(self.parts) and all(map(_part_matches, self.parts, items))
 
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash((self.cls, len(self.parts), *map(_part_hash, self.parts[:_HASHED_PARTS])))
+
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, StructuralKey)
-            and self.cls is other.cls
+        if not isinstance(other, StructuralKey):
+            return NotImplemented
+        return (self.immutable_object is other.immutable_object is not None) or (
+            self.cls is other.cls
             and len(self.parts) == len(other.parts)
             and all(map(_parts_equal, self.parts, other.parts))
         )

@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tracker import tree
+from tracker.jit.guards.constants import is_constant_tuple
 from tracker.jit.guards.signature import SignaturePath
 from tracker.jit.guards.source import (
     MISSING,
@@ -104,6 +105,7 @@ class PlaceholderSwap:
         self.holder_ids = {id(source.holder.value) for source in sources}
         self.handles_by_id = handles_by_id
         self.handles_by_path = handles_by_path
+        self.sources_of_handles = {source for source, _ in handles_by_path}
         self.installed: dict[SourcePath, Tracked] = {}
         self.found: list[tuple[Source, Any]] = []  # the values after `install`
         self.class_sources: list[Source] = []  # of inherited attributes
@@ -188,6 +190,8 @@ class PlaceholderSwap:
         rebuilt. A container among the function's arguments is the caller's."""
         if id(x) in self.plain_values.by_id:
             return change(x, path)
+        if is_constant_tuple(x) and path[0] not in self.sources_of_handles:
+            return x
         untrack_keys(x)
         is_in = x is MISSING or id(x) in above
         is_flattened = path[0].is_flattened or (self._has_run and id(x) not in self.holder_ids)

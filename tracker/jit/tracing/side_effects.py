@@ -43,7 +43,7 @@ from tracker.jit.guards.captured_leaves import (
     path_label,
     structure_at,
 )
-from tracker.jit.guards.constants import ConstantKey, StructuralKey
+from tracker.jit.guards.constants import ConstantKey, StructuralKey, is_constant_tuple
 from tracker.jit.guards.promotion import captured_numbers, is_changed_number
 from tracker.jit.guards.signature import (
     AppendOnlyLeaf,
@@ -104,6 +104,9 @@ class StateSnapshot:
     def _add_containers(self, x: Any, way: tuple[int, tuple[int, ...]]) -> None:
         if x is MISSING or id(x) in self.containers:
             return
+        if is_constant_tuple(x):
+            self.containers[id(x)] = x, ((), x), way
+            return
         parts = source_children(x, self.entries[way[0]][0].is_flattened)
         if type(x) is np.ndarray and self.arrays is not None:
             self.arrays.append((x, copy_with_layout(x)))
@@ -127,7 +130,8 @@ class StateSnapshot:
         """Whether a source or container differs now."""
         found = ((source.read(), was) for source, was, _ in self.entries if not source.is_read_only)
         return not all(_is_unchanged(now, was) for now, was in found) or not all(
-            same_contents(source_children(x, True), was) for x, was, _ in self.containers.values()
+            type(x) is tuple or same_contents(source_children(x, True), was)
+            for x, was, _ in self.containers.values()
         )
 
     @property
@@ -172,7 +176,7 @@ class StateSnapshot:
             if not _is_unchanged(source.read(), was):
                 source.write(was, own)
         for x, (names, children), _ in self.containers.values():
-            if same_contents(source_children(x, True), (names, children)):
+            if type(x) is tuple or same_contents(source_children(x, True), (names, children)):
                 continue
             if isinstance(x, (list, deque)):
                 x.clear()
@@ -352,7 +356,7 @@ class StateDiff:
     def _compare_below(self, x: Any, path: SignaturePath) -> None:
         """Compare the contents of a value that is still at its source."""
         known = self.snapshot.containers.get(id(x))
-        if known is None:
+        if known is None or is_constant_tuple(x):
             return
         was = known[1]
         now = source_children(untrack_keys(x), True)
