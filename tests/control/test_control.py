@@ -533,6 +533,23 @@ def test_a_while_loop_that_ends_natively_gives_what_its_steps_would(impatient, n
     assert ran_natively == (n > 9.0)
 
 
+def test_a_loop_is_optimised_once_it_has_run_many_steps(impatient, monkeypatch):
+    executor = importlib.import_module("tracker.jit.pipeline.executor")
+    levels, of_level = [], executor.executor
+
+    def noted(program, level):
+        levels.append(level)
+        return of_level(program, level=level)
+
+    monkeypatch.setattr(executor, "executor", noted)
+    monkeypatch.setattr(executor, "_MAX_QUICK_OPERATIONS", 3000)
+    x = np.linspace(0.5, 1.5, 4)
+    for _ in range(12):
+        trace(lambda x: decay(x, 40.0), x)
+    assert levels == [executor.QUICK, executor.OPTIMISED]
+    assert len(impatient) == 1
+
+
 def test_a_while_loop_takes_more_steps_natively_than_were_foreseen(impatient, monkeypatch):
     while_module = importlib.import_module("tracker.control.while_loop")
     monkeypatch.setattr(while_module, "_INITIAL_STACK_STEPS", 1)

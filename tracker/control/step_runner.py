@@ -13,13 +13,13 @@ raises `ReplayDiverged`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from tracker.ir.fingerprint import fingerprint
 from tracker.ir.graph import Eqn, Function, Var, name_variables
-from tracker.ir.lowering import Loop
+from tracker.ir.lowering import Loop, While
 from tracker.ir.op import Op
 from tracker.ir.types import Bundle, type_of
 from tracker.jit import why_unavailable
@@ -29,15 +29,19 @@ from tracker.support.structs import replace
 from tracker.tape.observers import Stepper, thread_state
 from tracker.tape.plain_replay import plain_replay
 
+if TYPE_CHECKING:
+    from tracker.jit import CompiledLoop
+
 _COMPILE_COST = 15_000  # equations that NumPy runs, at 2 us each, while a small body is compiled,
 _COMPILE_COST_OF_EQUATION = 100  # and while one more equation of a body is
 _BYTES_PER_EQUATION = 1 << 13  # that NumPy copies in about this time: carries that steps write into
 _SHARED_AFTER = 500  # equations in steps with a body, those of equal bodies count, too
 
-_Native: TypeAlias = Callable[[Sequence[Any]], Sequence[Any] | None]
 
-_compiled: RecentlyUsed[str, _Native] = RecentlyUsed(128)  # by the fingerprints of loops
-_loops: WeakKeyDictionary[Function, dict[Any, _Native | None]] = WeakKeyDictionary()  # by bodies
+_compiled: RecentlyUsed[str, CompiledLoop] = RecentlyUsed(128)  # by the fingerprints of loops
+_loops: WeakKeyDictionary[Function, dict[Any, CompiledLoop | None]] = (
+    WeakKeyDictionary()
+)  # by bodies
 _equation_counts: WeakKeyDictionary[Function, int] = WeakKeyDictionary()
 _work: WeakKeyDictionary[Function, _Work] = WeakKeyDictionary()
 _shared_work: RecentlyUsed[str, _Work] = RecentlyUsed(128)  # by the fingerprints of bodies
@@ -63,7 +67,14 @@ def run_natively(
     run = note_equations(body, _equations_of_steps(body, steps))
     if run < _compile_cost(body) or why_unavailable():
         return None
-    return _run_whole(op, bodies, operands, params)
+    native = _native_loop(op, bodies, operands, params)
+    if native is None:
+        return None
+    native.steps += steps
+    results = native(operands)
+    if results is not None and isinstance(op.lower, While):
+        native.steps += int(results[len(body.outputs)])
+    return results
 
 
 class _Work:
@@ -95,21 +106,25 @@ def _equations_of_steps(body: Function, steps: int) -> int:
     return steps * (_equation_count(body) + written)
 
 
-def _run_whole(
+def _native_loop(
     op: Op, bodies: Sequence[Function], operands: Sequence[Any], params: dict[str, Any]
-) -> tuple[Any, ...] | None:
-    """The results of a loop, as one native call; None where a guard fails."""
+) -> CompiledLoop | None:
+    """The native code of a loop, which those that are equal share; None if there is none, and none
+    is to be compiled now."""
     numbers = [x for x in params.values() if not isinstance(x, Function)]
     key = (*map(type_of, operands), *numbers)
     known = _loops.setdefault(bodies[-1], {})
     may_compile = thread_state.make_stepper is None
-    native = known.get(key)
-    if native is None and (may_compile or key not in known):
-        native = known[key] = _native_code(
-            _loop_function(op, bodies, operands, params), may_compile
-        )
-    found = None if native is None else native(operands)
-    return None if found is None else tuple(found)
+    if known.get(key) is None and (may_compile or key not in known):
+        function = _loop_function(op, bodies, operands, params)
+        mark = fingerprint(function)
+        native = None if mark is None else _compiled.get(mark)
+        if native is None and may_compile:
+            native = _compile(function)
+            if mark is not None:  # else, what Python runs may be another object
+                _compiled.put(mark, native)
+        known[key] = native
+    return known[key]
 
 
 def _loop_function(
@@ -148,18 +163,7 @@ def _compile_cost(body: Function) -> int:
     return _COMPILE_COST + _COMPILE_COST_OF_EQUATION * body.text_length
 
 
-def _native_code(function: Function, may_compile: bool) -> _Native | None:
-    """The native code of a loop, which those that are equal share."""
-    mark = fingerprint(function)
-    found = None if mark is None else _compiled.get(mark)
-    if found is None and may_compile:
-        found = _compile(function)
-        if mark is not None:  # else, what Python runs may be another object
-            _compiled.put(mark, found)
-    return found
+def _compile(function: Function) -> CompiledLoop:
+    from tracker.jit import CompiledLoop  # imports LLVM, so only here
 
-
-def _compile(function: Function) -> _Native:
-    from tracker.jit import compile_values  # imports LLVM, so only here
-
-    return compile_values(replace(function))
+    return CompiledLoop(replace(function))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tracker.jit.guards.signature import ConstantOut as ConstantOut
     from tracker.jit.guards.signature import InputOut as InputOut
     from tracker.jit.kernels.python_callbacks import Callback as Callback
-    from tracker.jit.pipeline.executor import compile_values as compile_values
+    from tracker.jit.pipeline.executor import CompiledLoop as CompiledLoop
     from tracker.jit.pipeline.loop_carried import planned as planned
     from tracker.jit.pipeline.partition import HostCall as HostCall
     from tracker.jit.pipeline.partition import partition as partition
@@ -50,10 +50,10 @@ _OFFERED = {  # to `control`, `debug`, `distributed`, `interop`, `sparse`; impor
     **dict.fromkeys(("AliasOut", "ConstantOut", "InputOut"), "guards.signature"),
     **dict.fromkeys(("HostCall", "partition"), "pipeline.partition"),
     "Callback": "kernels.python_callbacks",
+    "CompiledLoop": "pipeline.executor",
     "Jitted": "type_protocols",
     "Plan": "schedule.plan_data",
     "TracedRun": "tracing.trace",
-    "compile_values": "pipeline.executor",
     "is_jitted": "discovery.inspection",
     "limit_threads": "runtime.blas",
     "planned": "pipeline.loop_carried",

@@ -10,6 +10,7 @@ import tracker
 from tracker import tree
 from tracker.control import step_runner
 from tracker.jit.dispatch import interpreter
+from tracker.jit.pipeline.executor import CompiledLoop
 from tracker.jit.runtime.compile_queue import drain
 from tracker.support.recently_used import RecentlyUsed
 
@@ -300,16 +301,20 @@ def test_a_call_with_far_more_iterations_than_the_traced_one_goes_on_in_machine_
 def test_interpreted_loops_are_not_compiled_by_themselves(monkeypatch):
     """As traced loops are after a number of steps, whose code they use: all of the call is being
     compiled."""
-    compiled, used, compile_loop = [], [], step_runner._compile
+    compiled, used = [], []
 
-    def noted(loop):
-        compiled.append(loop)
-        run = compile_loop(loop)
-        return lambda values: used.append(loop) or run(values)
+    class Noted(CompiledLoop):
+        def __init__(self, loop):
+            compiled.append(loop)
+            super().__init__(loop)
+
+        def __call__(self, values):
+            used.append(self)
+            return super().__call__(values)
 
     monkeypatch.setattr(step_runner, "_compile_cost", lambda body: 50)
     monkeypatch.setattr(step_runner, "_compiled", RecentlyUsed(9))
-    monkeypatch.setattr(step_runner, "_compile", noted)
+    monkeypatch.setattr(step_runner, "_compile", Noted)
     fast = tracker.value_and_grad(tracker.jit(lambda x: np.sum(_newton(x)) + _loop(x)))
     fast(X)
     assert compiled

@@ -12,7 +12,7 @@ from tracker.ir.lowering import Host
 from tracker.ir.op import Op
 from tracker.jit.api import trace
 from tracker.jit.kernels import python_callbacks
-from tracker.jit.pipeline.executor import compile_values
+from tracker.jit.pipeline.executor import CompiledLoop
 from tracker.jit.runtime.compile_queue import drain
 from tracker.tape.record import apply
 
@@ -219,12 +219,12 @@ def test_a_result_of_another_type_is_rejected(other):
     """Without an effect, another trace is made."""
     usual = np.array([1.0, 2.0, 3.0])
     op = _odd(False, [usual, usual, other, usual[::-1], other])
-    run = compile_values(trace(lambda x: apply(op, (x,)) * 2.0, X))
+    run = CompiledLoop(trace(lambda x: apply(op, (x,)) * 2.0, X))
     np.testing.assert_array_equal(run([X])[0], usual * 2.0)
     assert run([X]) is None
     np.testing.assert_array_equal(run([X])[0], usual[::-1] * 2.0)
     op = _odd(True, [usual, usual, other])
-    run = compile_values(trace(lambda x: apply(op, (x,)) * 2.0, X))
+    run = CompiledLoop(trace(lambda x: apply(op, (x,)) * 2.0, X))
     run([X])
     with pytest.raises(RuntimeError, match="another dtype or shape"):
         run([X])

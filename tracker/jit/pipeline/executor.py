@@ -1,13 +1,12 @@
 """The executor: runs native segments and NumPy calls in turn, for programs that are not one call.
 
-`executor` runs a program's stages over a table of values; `compile_values` makes a function of a
-flat list of values.
+`executor` runs a program's stages over a table of values; a `CompiledLoop` runs a loop, of a flat
+list of values.
 """
 
 from __future__ import annotations
 
 import operator
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -38,34 +37,35 @@ from tracker.tree import LEAF, Structure
 if TYPE_CHECKING:
     from tracker.jit.pipeline.meter import Meter
 
-_MAX_QUICK_OPERATIONS = 10**8  # in a call; a loop's iterations count
-_OPTIMISING = 3  # times as long as compiling quickly
+_MAX_QUICK_OPERATIONS = 10**8  # that take as long as optimising the code
 
 
-def compile_values(function: Function) -> Callable[[Sequence[Any]], tuple[Any, ...] | None]:
-    """A function of a flat list of values; it gives None where a guard fails. It is compiled
-    quickly, and optimised if it computes much in a call, or once its calls have taken as long."""
-    program = Program(function)
-    level = QUICK if operation_count(program.function) < _MAX_QUICK_OPERATIONS else OPTIMISED
-    run = executor(program, level=level).run
-    first = total = 0.0  # seconds of the first call, which compiles, and of all others
+class CompiledLoop:
+    """The native code of a function that runs a loop: compiled quickly, and optimised once it has
+    much to compute, all calls together. (It does not look at the clock: a program computes the same
+    numbers in every run.)
 
-    def values(xs: Sequence[Any]) -> tuple[Any, ...] | None:
-        nonlocal level, run, first, total
-        if level == QUICK and total > _OPTIMISING * first > 0.0:
-            level = OPTIMISED
-            run = executor(program, level=level).run
-        assert run is not None
-        started = time.perf_counter()
+    steps  of the loop that were run, or are about to
+    """
+
+    def __init__(self, function: Function) -> None:
+        self.steps = 0
+        self._operations = sum(operation_count(f, True) for f in function.functions.values())
+        self._program = Program(function)
+        self._level = QUICK
+        self._run: Callable[[Sequence[Any]], Sequence[Any]] | None = None
+
+    def __call__(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
+        """The results for a flat list of values; None where a guard fails."""
+        has_much = self.steps * self._operations > _MAX_QUICK_OPERATIONS
+        if self._run is None or (has_much and self._level == QUICK):
+            self._level = OPTIMISED if has_much else QUICK
+            self._run = executor(self._program, level=self._level).run
+            assert self._run is not None
         try:
-            return run(xs)
+            return tuple(self._run(values))
         except GuardFailed:
             return None
-        finally:
-            elapsed = time.perf_counter() - started
-            first, total = (first, total + elapsed) if first else (elapsed, total)
-
-    return values
 
 
 def executor(
