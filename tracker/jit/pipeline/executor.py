@@ -6,6 +6,7 @@ list of values.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import numpy as np
 
 from tracker.errors import RuleError
 from tracker.ir.graph import Const, Function, Guard, Var
+from tracker.ir.lowering import Loop
 from tracker.jit.abi import native_callable
 from tracker.jit.codegen.artifact import Bodies
 from tracker.jit.guards import signature
@@ -50,8 +52,9 @@ class CompiledLoop:
 
     def __init__(self, function: Function) -> None:
         self.steps = 0
-        self._operations = sum(operation_count(f, True) for f in function.functions.values())
         self._program = Program(function)
+        lengths = [eqn.params["length"] for eqn in function.eqns if isinstance(eqn.op.lower, Loop)]
+        self._operations = operation_count(self._program.function) / math.prod(lengths)  # of a step
         self._level = QUICK
         self._run: Callable[[Sequence[Any]], Sequence[Any]] | None = None
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Atom, Eqn, Function, Var, nested_functions
-from tracker.ir.lowering import Branch, Contract, Loop, Map, Scatter, View, While
+from tracker.ir.lowering import Branch, Contract, Loop, Map, Pick, Scatter, View, While
 from tracker.ir.op import Op
 from tracker.jit.schedule.placement import MATH_COST, RECOMPUTE_LIMIT, Placement
 from tracker.jit.schedule.plan_data import Expression, is_in_memory
@@ -44,6 +44,8 @@ def _operations(eqn: Eqn, is_body: bool) -> int:
     if isinstance(lower, Loop | While | Branch):
         once = sum([operation_count(f, True) for f in nested_functions((eqn,)).values()])
         return once * eqn.params["length"] if isinstance(lower, Loop) else once
+    if isinstance(lower, Pick):
+        return 0
     if isinstance(lower, View | Scatter):
         parts = _written_parts(eqn) if is_body else None
         return eqn.out.type.size if parts is None else sum(part.type.size for part in parts)
