@@ -17,7 +17,7 @@ import threading
 import types
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from tracker.config import current
@@ -35,6 +35,7 @@ from tracker.rebinding.reachable_objects import reachable
 from tracker.rebinding.user_code import NAMESPACES, Packages, is_user_namespace
 from tracker.support.forks import register_at_fork
 from tracker.tape.observers import ObserversSuspended
+from tracker.tape.tracing.tracer import current_tracer
 
 _MAX_PLANS = 1000
 _LOCK = threading.RLock()
@@ -275,7 +276,8 @@ def _plan_for(objects: list[Any], packages: Packages) -> tuple[ExchangePlan, Seq
 
 def _new_plan(objects: list[Any], packages: Packages) -> tuple[ExchangePlan, Sequence[Binding]]:
     """The same, made anew."""
-    with _LOCK:
+    tracer = current_tracer()
+    with _LOCK, nullcontext() if tracer is None else tracer.unmonitored():
         ids, code, bindings = reachable([*objects], packages)
         plan = ExchangePlan(code, packages)
         if len(_PLANS) >= _MAX_PLANS:
