@@ -54,7 +54,8 @@ class CompiledLoop:
         self.steps = 0
         self._program = Program(function)
         lengths = [eqn.params["length"] for eqn in function.eqns if isinstance(eqn.op.lower, Loop)]
-        self._operations = operation_count(self._program.function) / math.prod(lengths)  # of a step
+        steps = max(math.prod(lengths), 1)
+        self._operations = operation_count(self._program.function) / steps  # of a step
         self._level = QUICK
         self._run: Callable[[Sequence[Any]], Sequence[Any]] | None = None
 
