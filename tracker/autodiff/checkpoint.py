@@ -33,7 +33,7 @@ from tracker.ir.lowering import View
 from tracker.ir.op import Op
 from tracker.ops.declare.bundle import BundleParts
 from tracker.ops.declare.declare import declare
-from tracker.ops.shape.create import identity
+from tracker.ops.shape.create import buffer, identity
 from tracker.rebinding import call_exchanged
 from tracker.support.array_copies import snapshot
 from tracker.tape.live_leaves import counted_as_live
@@ -41,7 +41,7 @@ from tracker.tape.observers import RunningDerivative, is_tracing
 from tracker.tape.record import apply, value_of, wrap
 from tracker.tape.tracing.tracer import StopGradient
 from tracker.tape.tracked import Tracked
-from tracker.tape.value import CLOSED, NO_PARAMS, Value, leaf, new_epoch
+from tracker.tape.value import Value, leaf, new_epoch
 
 if TYPE_CHECKING:
     from tracker.support.type_variables import P, R, T
@@ -145,7 +145,7 @@ def _detach_value(value: Value) -> Any:
     found = detach(wrap(value))
     if type(found) is Tracked:
         return found
-    return wrap(Value(value.data, CLOSED, (), NO_PARAMS))
+    return buffer(value.data)
 
 
 def _pull(
@@ -246,7 +246,7 @@ def forwarddiff(f: Callable[[T], R], x: T) -> R:
 
     def alone(a: Any) -> Any:
         with StopGradient() as cut:
-            f(wrap(Value(plain_data(a), CLOSED, (), NO_PARAMS)))
+            f(buffer(plain_data(a)))
         if cut.outer_values:
             raise UnsupportedError(
                 f"forwarddiff: the function uses {len(cut.outer_values)} tracked value(s) that "

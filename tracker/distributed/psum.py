@@ -22,11 +22,11 @@ from tracker.errors import UnsupportedError
 from tracker.ir.lowering import Host
 from tracker.ir.op import define
 from tracker.ir.types import Type
+from tracker.ops.shape.create import buffer
 from tracker.random.draw_ops import before_draw, is_logged
-from tracker.tape.record import apply, wrap
+from tracker.tape.record import apply
 from tracker.tape.tracing.tracer import current_tracer
 from tracker.tape.tracked import Tracked
-from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 
 def psum(x: Any, comm: Any) -> Any:
@@ -82,7 +82,7 @@ def _sum_leaf(x: Any, comm: Any) -> Any:
             )
         if current_tracer() is None:
             return _exchange.sum(x, comm)
-        x = wrap(Value(x, CLOSED, (), NO_PARAMS))
+        x = buffer(x)
     return apply(_psum, (x,), {"comm": comm})
 
 

@@ -77,6 +77,11 @@ class ThreadState(threading.local):
 thread_state = ThreadState()
 
 
+def has_other_observers() -> bool:
+    """Whether what is computed now is not for a trace alone: a derivative is stopped, say."""
+    return thread_state.observer is not None or thread_state.stop_gradient is not None
+
+
 def current_observer() -> RecordingObserver | None:
     """The innermost observer of this thread."""
     return thread_state.observer if observers else None

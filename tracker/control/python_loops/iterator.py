@@ -23,7 +23,7 @@ from tracker.jit.tracing import UnreadZip, calls_unmonitored
 from tracker.ops.shape.create import buffer, item
 from tracker.support.frames.cpython import frame_locals
 from tracker.support.structs import record, replace
-from tracker.tape.observers import thread_state
+from tracker.tape.observers import has_other_observers
 from tracker.tape.record import apply, value_of
 from tracker.tape.tracing.loop_index import (
     Affine,
@@ -65,11 +65,6 @@ def rest_of(iterator: Any, tracer: Tracer, code: LoopCode, frame: FrameType) -> 
     if source is None or source.count < _MIN_TRIP_COUNT:
         return None
     return LoopIterator(tracer, code, source, frame)
-
-
-def has_other_observers() -> bool:
-    """Whether what is computed now is not for the trace alone: a derivative is stopped, say."""
-    return thread_state.observer is not None or thread_state.stop_gradient is not None
 
 
 # What is iterated ---------------------------------------------------------------------------------

@@ -14,11 +14,12 @@ import sys
 from collections.abc import Iterator
 from types import FrameType
 
-from tracker.control.python_loops.iterator import has_other_observers, rest_of
+from tracker.control.python_loops.iterator import rest_of
 from tracker.control.python_loops.loop_code import LoopAround, loops_around
 from tracker.control.python_loops.tested_loops import bind_numbers
 from tracker.jit.tracing import calls_unmonitored
 from tracker.support.frames.value_stack import on_stack, replace_on_stack
+from tracker.tape.observers import has_other_observers
 from tracker.tape.tracing.tracer import Tracer
 from tracker.user_frames import is_own
 

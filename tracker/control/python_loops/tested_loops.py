@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from tracker.control.python_loops.iteration_state import IterationState
-from tracker.control.python_loops.iterator import has_other_observers
 from tracker.control.python_loops.loop_code import LoopAround, TestedLoop, leaves, tested_loop
 from tracker.control.python_loops.rolling import UNBOUNDED, LoopRoller
 from tracker.ops.shape.create import buffer
 from tracker.support.frames.cpython import frame_locals, set_frame_locals
+from tracker.tape.observers import has_other_observers
 from tracker.tape.record import aval_of, data_of, value_of
 from tracker.tape.tracing.tracer import Tracer, is_constant_in_traces
 from tracker.tape.tracked import Tracked

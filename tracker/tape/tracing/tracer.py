@@ -35,7 +35,7 @@ from tracker.support import errstate
 from tracker.support.array_copies import ArrayHistory
 from tracker.support.structs import field, record
 from tracker.support.weakrefs import WeakIdentityDict
-from tracker.tape.observers import observers, thread_state
+from tracker.tape.observers import has_other_observers, observers, thread_state
 from tracker.tape.tracing.lazy import LARGE, LazyScheduler
 from tracker.tape.tracing.liveness import dead_values
 from tracker.tape.value import (
@@ -247,7 +247,7 @@ class Tracer:
 
     def active_scheduler(self) -> LazyScheduler | None:
         """The scheduler, where results may be lazy now."""
-        if self.scheduler is None or thread_state.observer or thread_state.stop_gradient:
+        if self.scheduler is None or has_other_observers():
             return None
         self._check_errstate()
         return None if self.abort_reason else self.scheduler
