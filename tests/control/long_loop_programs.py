@@ -6,6 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from tqdm import tqdm
+from tqdm.auto import trange
+from tqdm.contrib import tzip
+
+tqdm.monitor_interval = 0  # its thread would go on for as long as the process does
 
 PROGRAMS = []
 FLOATS = [0.1 * k for k in range(40)]
@@ -494,4 +499,64 @@ class Counters:
         for i in range(40):
             y = y * 0.9 + p[1] if k - i == 3 else y * 2.0
             k += 1
+        return y
+
+
+SHOWN = {"ascii": True, "mininterval": 0, "miniters": 1, "bar_format": "{desc}{n_fmt}"}
+
+
+class ProgressBars:
+    """Over what a bar goes through; it shows each iteration."""
+
+    @program(True)
+    def hidden_bar(p):
+        y = p[0]
+        for k in tqdm(range(60), disable=True):
+            y = y + 0.01 * (p[1] * k - y)
+        return y, k
+
+    @program(True)
+    def bar(p):
+        y = p[0]
+        for k in trange(60, **SHOWN):
+            y = y + 0.01 * (p[1] * k - y)
+        return y, k
+
+    @program(True)
+    def bar_over_a_list(p):
+        y = p
+        for t in tqdm(FLOATS, **SHOWN):
+            y = y + 0.01 * (p[0] - y * t)
+        return y
+
+    @program(True)
+    def named_bar(p):
+        y, bar = p[0], tqdm(range(60), **SHOWN)
+        for k in bar:
+            y = y + 0.01 * (p[1] * k - y)
+        return y, bar.n
+
+    @program(True)
+    def bar_that_stops(p):
+        y = p[0]
+        for k in tqdm(range(400), **SHOWN):
+            new = y + 0.1 * (p[1] - y)
+            if k > 2 and abs(new - y) < 1e-3:
+                break
+            y = new
+        return y, k
+
+    @program(None)
+    def bar_with_a_text(p):
+        y, bar = p[0], tqdm(range(60), **SHOWN)
+        for k in bar:
+            y = y + 0.01 * (p[1] * k - y)
+            bar.set_description(f"step {k}")
+        return y
+
+    @program(False)
+    def zipped_bar(p):
+        y = p[0]
+        for t, k in tzip(FLOATS, range(40), tqdm_class=tqdm, **SHOWN):
+            y = y + 0.01 * (p[1] * t * k - y)
         return y

@@ -92,6 +92,22 @@ def test_outcomes_are_those_of_the_plain_function(f):
     assert outcome(f) == outcome(tracker.jit(f))
 
 
+BARS = [each for each in PROGRAMS if "bar" in each.id]
+
+
+@pytest.mark.parametrize(("f", "rolled"), BARS)
+def test_bars_show_what_they_show_in_a_plain_call(f, rolled):
+    def shown(f):
+        with contextlib.redirect_stderr(io.StringIO()) as written:
+            f(POINTS[0].copy())
+        return written.getvalue()
+
+    traced = shown(
+        lambda p: tracker.jit(tracker.value_and_grad(lambda p: _parts(f(p))[0].sum()))(p)
+    )
+    assert traced == shown(f)
+
+
 def test_other_pythons_run_loops_over_lists_as_they_are(monkeypatch):
     monkeypatch.setattr(value_stack, "_is_known_layout", lambda: False)
     f = next(each.values[0] for each in PROGRAMS if each.id == "captured_list")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from types import FrameType
+from types import FrameType, GeneratorType
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from tracker.ir.op import NUMPY
 from tracker.jit.tracing import UnreadZip, calls_unmonitored
 from tracker.ops.shape.create import buffer, item
 from tracker.support.frames.cpython import frame_locals
+from tracker.support.frames.value_stack import on_stack
 from tracker.support.structs import record, replace
 from tracker.tape.observers import has_other_observers
 from tracker.tape.record import apply, value_of
@@ -58,13 +59,24 @@ def start(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
 
 def rest_of(iterator: Any, tracer: Tracer, code: LoopCode, frame: FrameType) -> Any:
     """The iterator for the rest of a loop that has another one; None if it is not followed."""
+    bar = iterator if _is_progress_bar(iterator) else None
+    while _is_progress_bar(iterator):
+        iterator = on_stack(iterator.gi_frame, 0)  # what it goes through
     if type(iterator) not in _OF_SEQUENCES:
         return None
     _, (items, *_), *state = iterator.__reduce__()
     source = _part_source(items, state[0] if state and state[0] else 0)
     if source is None or source.count < _MIN_TRIP_COUNT:
         return None
-    return LoopIterator(tracer, code, source, frame)
+    return LoopIterator(tracer, code, source, frame, bar)
+
+
+def _is_progress_bar(iterator: Any) -> bool:
+    """Whether an iterator gives what another one gives, and shows how far it is."""
+    frame = iterator.gi_frame if type(iterator) is GeneratorType else None
+    if frame is None or frame.f_code.co_name != "__iter__":
+        return False
+    return bool(frame.f_globals.get("__name__", "").partition(".")[0] == "tqdm")
 
 
 # What is iterated ---------------------------------------------------------------------------------
@@ -244,13 +256,22 @@ class LoopIterator:
 
     at           the number of the next iteration; `tracked_at`: the same number, where it depends
                  on what the iterations before have computed
+    bar          a progress bar that the loop goes through, and how many items it has shown
     first        the first iteration that may be symbolic
     begun        the first symbolic iteration that is not rolled yet
     has_rolled   whether all but the last iteration are rolled, of a loop whose trip count moves
     """
 
-    def __init__(self, tracer: Tracer, code: LoopCode, source: _Source, frame: FrameType) -> None:
+    def __init__(
+        self,
+        tracer: Tracer,
+        code: LoopCode,
+        source: _Source,
+        frame: FrameType,
+        bar: Iterator[Any] | None = None,
+    ) -> None:
         self.tracer, self.source = tracer, source
+        self.bar, self.shown = bar, 0
         self.roller = LoopRoller(tracer, code, source.counts, source.over)
         self.lists = [(x, [*x]) for x in source.over if type(x) is list]
         self.first = FirstSymbolic(tracer, code, source.counts, frame_locals(frame))
@@ -273,6 +294,7 @@ class LoopIterator:
         if passed_at is not None:
             int(passed_at)  # from here on the trace is for this number of iterations
         at, count = self.at, self.source.count
+        self._show(at)
         if self.begun is not None and (at >= count or not roller.paths):
             self._note_failure()
         counts = self.source.counts
@@ -301,6 +323,13 @@ class LoopIterator:
         if at >= counts.low:
             self._note_alone()  # that there is this iteration
         return self.source.item(at)
+
+    def _show(self, at: int) -> None:
+        """Let the bar show the iterations up to the one that is about to begin, if there is one."""
+        while self.bar is not None and self.shown <= at:
+            self.shown += 1
+            if next(self.bar, self) is self:
+                self.bar = None
 
     def _may_roll(self, at: int) -> bool:
         """Whether iteration number `at` may be made a symbolic one."""
