@@ -1,5 +1,5 @@
-"""Loops that are found while they run: those over lists, tuples and arrays that are not tracked,
-and `while` statements whose tests are on plain numbers.
+"""Loops that are found while they run: those over lists, tuples and arrays that are not tracked
+(also with a progress bar), and `while` statements whose tests are on plain numbers.
 
 `at_sample` is called with the user's frame each time that so many more equations are recorded. A
 loop that is around two of these in turn is a long one. A `for` statement gets an iterator that
