@@ -98,6 +98,7 @@ def trace_with_results(
         inner, made = tracer.recording, (value for value, *_ in tracer.recording.equations)
         outer.recording.inner_values.update(inner.inner_values, values, made)
         outer.recording.trip_counts.update(inner.trip_counts)
+        outer.recording.native_loops.update(inner.native_loops)
     traced = BodyBuilder(tracer, values).build(name, outputs)
     traced.hoisted += consts
     return traced, [x.data if type(x) is Value else x for x in outputs]

@@ -28,6 +28,7 @@ from tracker.support.recently_used import RecentlyUsed
 from tracker.support.structs import replace
 from tracker.tape.observers import Stepper, thread_state
 from tracker.tape.plain_replay import plain_replay
+from tracker.tape.tracing.tracer import note_native_loop, note_trip_count
 
 if TYPE_CHECKING:
     from tracker.jit import CompiledLoop
@@ -72,8 +73,13 @@ def run_natively(
         return None
     native.steps += steps
     results = native(operands)
-    if results is not None and isinstance(op.lower, While):
-        native.steps += int(results[len(body.outputs)])
+    if results is None:
+        return None
+    note_native_loop(body)
+    if isinstance(op.lower, While):
+        count = int(results[len(body.outputs)])
+        native.steps += count
+        note_trip_count(body, count)
     return results
 
 

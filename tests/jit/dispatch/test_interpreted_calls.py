@@ -268,6 +268,28 @@ def test_calls_that_wait_for_machine_code(reason):
     assert _slow_calls(fast) < 3
 
 
+def _long_for_statement(x):
+    for k in range(4000):
+        x = x - 0.01 * np.sin(x) * (1.0 + 0.001 * k)
+    return x
+
+
+LONG_LOOPS = {
+    "while": lambda x: _counted(x, 12_000),
+    "for statement": _long_for_statement,
+    "its gradient": lambda x: tracker.gradient(_long_for_statement, x)[0],
+}
+
+
+@pytest.mark.parametrize("loop", LONG_LOOPS)
+def test_calls_with_long_loops_are_interpreted_by_the_native_code_of_these(loop):
+    f = LONG_LOOPS[loop]
+    fast = tracker.jit(f)
+    for calls, x in enumerate((0.3, 0.4, 0.5), 1):
+        np.testing.assert_allclose(fast(x), f(x), rtol=1e-11)
+        assert _slow_calls(fast) == calls
+
+
 def test_partial_and_method_are_interpreted():
     class Model:
         def __init__(self, w):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,13 +35,14 @@ _COMPILE_NS, _COMPILE_NS_PER_EQUATION = 10_000_000, 200_000
 _TRACE_NS, _TRACE_NS_PER_EQUATION = 2_000_000, 30_000
 _NS_PER_EQUATION, _NS_PER_LOOPED_EQUATION, _NS_PER_ELEMENT = 2_000, 500, 2
 _PLAIN_CALL = 3  # takes so many times as long as one that is interpreted
+_NATIVE_LOOP = 16  # times as fast as one that is
 
 
 def interpreted_calls(trace: Trace) -> int:
     """How many calls are interpreted before one waits for machine code."""
     if _has_lasting_effects(trace.function):
         return 0
-    call_ns = _call_ns(trace, _NS_PER_LOOPED_EQUATION) + 1
+    call_ns = _call_ns(trace, _NS_PER_LOOPED_EQUATION, trace.native_loops) + 1
     return min(_MAX_CALLS, _budget_ns(trace) // call_ns, max(1, _MAX_NS // call_ns))
 
 
@@ -114,10 +115,10 @@ def _budget_ns(trace: Trace) -> int:
     return to_compile // _MAX_SHARE
 
 
-def _call_ns(trace: Trace, ns_in_loops: int) -> int:
+def _call_ns(trace: Trace, ns_in_loops: int, native: Collection[Function] = ()) -> int:
     """About how long it takes to interpret a call like the traced one; `ns_in_loops`: for an
-    equation of a loop's body."""
-    function, trip_count = trace.function, functools.partial(_trip_count, trace.trip_counts)
+    equation of a loop's body; `native`: of loops that have native code of their own."""
+    function, trip_count = trace.function, functools.partial(_trip_count, trace.trip_counts, native)
     straight = (_NS_PER_EQUATION - ns_in_loops) * len(function.body)
     return straight + _function_ns(function, trip_count, ns_in_loops)
 
@@ -135,12 +136,15 @@ def _function_ns(function: Function, trip_count: Callable[[Eqn], int], ns: int) 
     return total
 
 
-def _trip_count(known: Mapping[Function, int], step: Eqn) -> int:
-    """About how often a step runs the functions nested in it."""
+def _trip_count(known: Mapping[Function, int], native: Collection[Function], step: Eqn) -> int:
+    """About how often a step runs the functions nested in it, or takes as long as that many runs
+    of them."""
     if _is_branch(step):
         return 1
     most: int = step.params["capacity" if isinstance(step.op.lower, While) else "length"]
-    return known.get(step.params["body"], most)
+    body = step.params["body"]
+    count = known.get(body, most)
+    return -(-count // _NATIVE_LOOP) if body in native else count
 
 
 def _is_branch(step: Eqn) -> bool:

@@ -15,7 +15,7 @@ import sys
 import time
 import types
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -101,6 +101,7 @@ class Trace:
     changed_numbers   where the function changes a number that is a constant of this trace, and
                 where it writes one that was not there
     trip_counts       bodies of loops -> the most iterations that a loop took
+    native_loops      bodies of loops that ran natively
     """
 
     function: Function
@@ -120,6 +121,7 @@ class Trace:
     reads_extents: bool = False
     changed_numbers: tuple[frozenset[SourcePath], frozenset[SourcePath]] = frozenset(), frozenset()
     trip_counts: Mapping[Function, int] = field(default_factory=dict)
+    native_loops: Collection[Function] = ()
 
     @property
     def is_stable(self) -> bool:
@@ -315,6 +317,7 @@ def trace_call(
         reads_extents=run.tracer.guards.reads_extents,
         changed_numbers=after.changed_numbers,
         trip_counts=run.tracer.recording.trip_counts,
+        native_loops=run.tracer.recording.native_loops,
     )
     return traced
 

@@ -71,6 +71,7 @@ class Recording:
     known         values, or (bundle, number of an entry) -> equal values, which are read instead
     renewed       values -> older ones that are equal, and no longer read from there on
     trip_counts   bodies of loops -> the most iterations that a loop has taken
+    native_loops  bodies of loops that ran natively
     """
 
     equations: list[tuple[Value, Any, int]] = field(default_factory=list)
@@ -81,6 +82,7 @@ class Recording:
     known: dict[Any, Value] = field(default_factory=dict)
     renewed: dict[Value, list[Value]] = field(default_factory=dict)
     trip_counts: dict[Function, int] = field(default_factory=dict)
+    native_loops: set[Function] = field(default_factory=set)
 
     def operand_of(self, array: Any, value: Value) -> Any:
         """A plain operand as it was when the value was made."""
@@ -560,6 +562,13 @@ def note_trip_count(body: Function, count: int) -> None:
     if tracer is not None:
         known = tracer.recording.trip_counts
         known[body] = max(count, known.get(body, 0))
+
+
+def note_native_loop(body: Function) -> None:
+    """Note that a loop has run natively, likewise."""
+    tracer = current_tracer()
+    if tracer is not None:
+        tracer.recording.native_loops.add(body)
 
 
 def at_origins() -> AbstractContextManager[Tracer | None]:
