@@ -31,6 +31,7 @@ from tracker.ops.indexing.take_repeat import flat_index, index_along_axis
 from tracker.ops.shape.create import buffer, copy, identity, join_tracked_list
 from tracker.tape.conversions import plain_integers
 from tracker.tape.labels import LABELS, check_position, note_part
+from tracker.tape.observers import observers
 from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
 from tracker.tape.tracing.loop_index import active_iterations
 from tracker.tape.tracing.placeholders import (
@@ -136,13 +137,14 @@ def invalidate_views(array: Tracked) -> None:
 def _getitem(self: Tracked, key: Any) -> Any:
     if PLACEHOLDERS and may_need_resolving() and not are_resolved(self, key):
         return resolve_placeholder(self)[resolve_within(key)]
-    value = self._value or self._refresh()
-    index = _position_of_element(key, value.aval)
-    if index is not None:
-        if LABELS and type(key) is int and not is_internal(sys._getframe(1).f_code):
-            check_position(value, key)
-        found = subscripts.recently_stored(self, index) if value.op is getitem.put else None
-        return apply(getitem.getitem, (self,), {"index": index}) if found is None else found
+    if type(key) is int or type(key) is tuple:
+        value = self._value or self._refresh()
+        index = _position_of_element(key, value.aval)
+        if index is not None:
+            if LABELS and type(key) is int and not is_internal(sys._getframe(1).f_code):
+                check_position(value, key)
+            found = subscripts.recently_stored(self, index) if value.op is getitem.put else None
+            return apply(getitem.getitem, (self,), {"index": index}) if found is None else found
     try:
         read, index, arrays = subscripts.read_subscript(self, key)
     except IndexError:
@@ -168,11 +170,14 @@ def _position_of_element(key: Any, aval: Any) -> tuple[int, ...] | None:
     """The canonical index of one element, if the subscript has a plain int for each axis, within
     its bounds, and no loop is followed, in which bounds may grow. Programs read most of their
     numbers this way."""
-    parts = key if type(key) is tuple else (key,)
-    if type(aval) is not np.ndarray or len(parts) != aval.ndim or active_iterations():
+    if type(aval) is not np.ndarray or (observers and active_iterations()):
+        return None
+    if type(key) is int:
+        return (key % aval.size,) if aval.ndim == 1 and -aval.size <= key < aval.size else None
+    if len(key) != aval.ndim:
         return None
     position = []
-    for part, extent in zip(parts, aval.shape, strict=True):
+    for part, extent in zip(key, aval.shape, strict=True):
         if type(part) is not int or not -extent <= part < extent:
             return None
         position.append(part % extent)
