@@ -36,16 +36,14 @@ if TYPE_CHECKING:
 _COMPILE_COST = 15_000  # equations that NumPy runs, at 2 us each, while a small body is compiled,
 _COMPILE_COST_OF_EQUATION = 100  # and while one more equation of a body is
 _BYTES_PER_EQUATION = 1 << 13  # that NumPy copies in about this time: carries that steps write into
-_SHARED_AFTER = 500  # equations in steps with a body, those of equal bodies count, too
+_SHARED_AFTER = 500  # equations with a body, those with equal bodies count, too
 
-
-_compiled: RecentlyUsed[str, CompiledLoop] = RecentlyUsed(128)  # by the fingerprints of loops
-_loops: WeakKeyDictionary[Function, dict[Any, CompiledLoop | None]] = (
-    WeakKeyDictionary()
-)  # by bodies
+# By fingerprints: of loops their code, of bodies what was run; and the same by bodies.
+_compiled: RecentlyUsed[str, CompiledLoop] = RecentlyUsed(128)
+_shared_work: RecentlyUsed[str, _Work] = RecentlyUsed(128)
+_loops: WeakKeyDictionary[Function, dict[Any, CompiledLoop | None]] = WeakKeyDictionary()
 _equation_counts: WeakKeyDictionary[Function, int] = WeakKeyDictionary()
 _work: WeakKeyDictionary[Function, _Work] = WeakKeyDictionary()
-_shared_work: RecentlyUsed[str, _Work] = RecentlyUsed(128)  # by the fingerprints of bodies
 
 
 def make_stepper(function: Function) -> Stepper:

@@ -21,7 +21,6 @@ from tracker.ir.types import Bundle, Type
 
 _NO_REFERENCES = 2  # marshal's last format in which equal values are equal bytes
 
-
 _known: WeakKeyDictionary[Function, str | None] = WeakKeyDictionary()
 
 

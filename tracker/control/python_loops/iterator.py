@@ -256,7 +256,7 @@ class LoopIterator:
 
     at           the number of the next iteration; `tracked_at`: the same number, where it depends
                  on what the iterations before have computed
-    bar          a progress bar that the loop goes through, and how many items it has shown
+    bar          a progress bar that the loop goes through, `shown`: how many items it has given
     first        the first iteration that may be symbolic
     begun        the first symbolic iteration that is not rolled yet
     has_rolled   whether all but the last iteration are rolled, of a loop whose trip count moves

@@ -130,8 +130,7 @@ class StateSnapshot:
         """Whether a source or container differs now."""
         found = ((source.read(), was) for source, was, _ in self.entries if not source.is_read_only)
         return not all(_is_unchanged(now, was) for now, was in found) or not all(
-            type(x) is tuple or same_contents(source_children(x, True), was)
-            for x, was, _ in self.containers.values()
+            _has_contents(x, was) for x, was, _ in self.containers.values()
         )
 
     @property
@@ -176,7 +175,7 @@ class StateSnapshot:
             if not _is_unchanged(source.read(), was):
                 source.write(was, own)
         for x, (names, children), _ in self.containers.values():
-            if type(x) is tuple or same_contents(source_children(x, True), (names, children)):
+            if _has_contents(x, (names, children)):
                 continue
             if isinstance(x, (list, deque)):
                 x.clear()
@@ -493,11 +492,16 @@ def _is_unchanged(now: Any, was: Any) -> bool:
     )
 
 
+def _has_contents(x: Any, was: _Parts) -> bool:
+    """Whether a container has the contents that it had; a tuple always does."""
+    return type(x) is tuple or same_contents(source_children(x, True), was)
+
+
 def _keeps_contents(x: Any, was: _Parts) -> bool:
     """Whether a dict has what it had, and any other container has nothing else."""
     if isinstance(x, dict):
         return all(dict.get(x, name, MISSING) is child for name, child in zip(*was, strict=True))
-    return same_contents(source_children(x, True), was)
+    return _has_contents(x, was)
 
 
 def _containers_in(x: Any) -> Iterator[Any]:

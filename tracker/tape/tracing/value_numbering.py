@@ -21,9 +21,7 @@ from tracker.tape.value import Value
 _MIN_VALUES = 256  # that a derivative follows back; with fewer, there is little to save
 
 
-def merge_equal_numbers(
-    tracer: Tracer, values: Collection[Value], kept: Collection[Value] = ()
-) -> bool:
+def merge_equal_numbers(tracer: Tracer, values: Collection[Value], kept: Collection[Value]) -> bool:
     """Make the users of equal numbers among `values` use the first of them; the others are its
     aliases from here on, but for those that are `kept`. Returns whether there were any.
 
