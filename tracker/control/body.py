@@ -29,6 +29,7 @@ from tracker.support.deferred_signals import enter_all
 from tracker.support.structs import record
 from tracker.tape.observers import close_leaf
 from tracker.tape.record import apply, aval_of, data_of, record_result, value_of, wrap
+from tracker.tape.tracing.lazy import LazyScheduler
 from tracker.tape.tracing.placeholders import resolve_placeholder
 from tracker.tape.tracing.tracer import (
     Tracer,
@@ -69,7 +70,8 @@ def trace_body(
 ) -> TracedBody:
     """Trace `body`, a function from and to flat lists of numbers and arrays, at these samples;
     `consts` are what it is given before these."""
-    return trace_with_results(name, body, samples, consts)[0]
+    traced, _ = _trace(name, body, samples, consts, LazyScheduler(of_body=True))
+    return traced
 
 
 def trace_with_results(
@@ -79,11 +81,24 @@ def trace_with_results(
     consts: Sequence[Any] = (),
 ) -> tuple[TracedBody, list[Any]]:
     """The same, and what it gives at these samples."""
+    traced, results = _trace(name, body, samples, consts, None)
+    return traced, [x.data if type(x) is Value else x for x in results]
+
+
+def _trace(
+    name: str,
+    body: Callable[..., Sequence[Any]],
+    samples: Sequence[Any],
+    consts: Sequence[Any],
+    scheduler: LazyScheduler | None,
+) -> tuple[TracedBody, list[Any]]:
+    """The traced body, and the values or plain data that it gave."""
     epoch = new_epoch()
     values = [leaf(data_of(sample)) for sample in (*consts, *samples)]
     outer = current_tracer()
     tracer = Tracer(
         epoch,
+        scheduler,
         tests_identity_with_bool=outer is not None and outer.tests_identity_with_bool,
         tests_identity=outer is not None and outer.tests_identity,
     )
@@ -101,7 +116,7 @@ def trace_with_results(
         outer.recording.native_loops.update(inner.native_loops)
     traced = BodyBuilder(tracer, values).build(name, outputs)
     traced.hoisted += consts
-    return traced, [x.data if type(x) is Value else x for x in outputs]
+    return traced, outputs
 
 
 def recorded(op: Op, operands: tuple[Any, ...], params: dict[str, Any], found: Any) -> Any:

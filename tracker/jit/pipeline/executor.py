@@ -22,6 +22,7 @@ from tracker.jit.guards import signature
 from tracker.jit.guards.signature import ArrayOut, Outputs, Signature, array_out, scalar_out
 from tracker.jit.kernels.python_callbacks import host_function
 from tracker.jit.llvm.engine import OPTIMISED, QUICK
+from tracker.jit.pipeline import lowered_cache
 from tracker.jit.pipeline.link import CompiledTrace, LinkedProgram, bind
 from tracker.jit.pipeline.partition import HostCall, Segment
 from tracker.jit.pipeline.program import CallingLayout, Program
@@ -31,7 +32,7 @@ from tracker.jit.schedule.plan_data import FrameSlots
 from tracker.jit.tracing.trace import GuardFailed
 from tracker.ops.shape.memory_order import MemoryOrder, in_memory_order
 from tracker.random.draw_ops import RollbackLog, has_lasting_effect
-from tracker.support.structs import field, record
+from tracker.support.structs import field, record, replace
 from tracker.tape.observers import CALL_FAILURES
 from tracker.tape.record import GUARD_CONVERSIONS
 from tracker.tree import LEAF, Structure
@@ -201,16 +202,18 @@ class _SegmentCall:
             outputs=tuple(first + at for at in outputs.offsets[:-1]),
             output_is_array=tuple(isinstance(leaf, ArrayOut) for leaf in leaves),
         )
-        function = Function(
-            segment.function.name, segment.inputs, (), segment.function.body, segment.outputs
+        function = replace(
+            segment.function, inputs=segment.inputs, captures=(), outputs=segment.outputs
         )
         strides = tuple(signature.leaf_strides(leaf) for leaf in call.leaves)
         layout = CallingLayout(slots, strides, tuple(self.orders), self.lengths_vary)
-        program = Program.optimised(function, layout)
+        program = Program.of_segment(function, layout)
         with compile_stage("compiling with LLVM", segment.function.name):
             if self.meter is None:
                 bodies = Bodies.APART if self.level == QUICK else Bodies.INSIDE
-                linked = bind(program, program.lower(bodies), call, outputs, level=self.level)
+                lowered = lowered_cache.load_or_lower(program, bodies)
+                assert lowered is not None
+                linked = bind(program, lowered, call, outputs, level=self.level)
             else:
                 linked = self.meter.bind(program, call, outputs)
         self.pieces.append(linked)

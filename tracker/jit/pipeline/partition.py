@@ -20,6 +20,7 @@ from tracker.ir.graph import (
     Guard,
     Var,
     may_bail_out,
+    nested_functions,
     operands_of,
 )
 from tracker.ir.lowering import (
@@ -220,8 +221,9 @@ def _segment(
         others = (h.eqn if isinstance(h, HostCall) else h for h in hosts.get(later, ()))
         live.update(o for step in others for o in _operands(step))
     outputs = tuple(step.out for step in body if isinstance(step, Eqn) and step.out in live)
-    nested = Function(f"{function.name}.{at}", tuple(inputs), (), tuple(body), outputs)
-    return Segment(nested, tuple(inputs), outputs)
+    bodies = nested_functions(body)
+    part = Function(f"{function.name}.{at}", tuple(inputs), (), tuple(body), outputs, bodies)
+    return Segment(part, tuple(inputs), outputs)
 
 
 def _operands(step: Eqn | Guard) -> list[Var]:

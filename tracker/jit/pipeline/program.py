@@ -46,10 +46,10 @@ class Program:
         self.seconds = 0.0  # of the passes
 
     @staticmethod
-    def optimised(function: Function, form: CallingLayout) -> Program:
-        """A program whose function has been through the passes."""
+    def of_segment(function: Function, form: CallingLayout) -> Program:
+        """The program of a native segment, which has been through the passes."""
         program = Program(function, form)
-        program.function = function
+        program.function, program.is_whole = function, True
         return program
 
     @cached_property
@@ -66,7 +66,7 @@ class Program:
         stages: list[Stage] = _partition(self.function)
         return stages
 
-    @property
+    @cached_property
     def is_whole(self) -> bool:
         """Whether machine code can run all of it."""
         first: Any = self.stages[0] if self.stages else None

@@ -1,8 +1,8 @@
 """Lazy values of a trace: which results are not computed while the function is traced.
 
 `LazyScheduler.defer` makes the value of an equation lazy if
-- an operand or the result has `LARGE` bytes (fewer once the trace has computed much), or an operand
-  is lazy itself,
+- an operand or the result has `LARGE` bytes (fewer in the body of a loop, and once the trace has
+  computed much), or an operand is lazy itself,
 - the memory order of the result is known (`order` of a `Map`, `View` or `Expand`; of folds, scans
   and products where their operands are in C order), and
 - its numbers cannot make NumPy raise.
@@ -79,6 +79,7 @@ class SpeculationFailed(BaseException):
 class LazyScheduler(LazyCallbacks):
     """The lazy values of one trace.
 
+    of_body          whether the body of a loop is traced, whose numbers hardly anything reads
     speculated       bools that were assumed, with the values that they are computed from
     has_failed       whether one of them was found to be wrong
     on_allocated     called with the bytes of lazy values that were computed after all
@@ -87,7 +88,8 @@ class LazyScheduler(LazyCallbacks):
     computed_bytes   how many bytes the trace has computed
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_body: bool = False) -> None:
+        self.of_body = of_body
         self.speculated: list[tuple[Value, bool]] = []
         self.has_failed = False
         self.on_allocated: Callable[[int], None] | None = None
@@ -141,7 +143,8 @@ class LazyScheduler(LazyCallbacks):
     def _threshold(self) -> int:
         """The bytes from which on an array is lazy. A long loop over medium arrays costs NumPy as
         much as a short one over large arrays."""
-        return LARGE if self.computed_bytes < _LONG_TRACE_BYTES else min(LARGE, _LONG_TRACE_LARGE)
+        many = self.of_body or self.computed_bytes >= _LONG_TRACE_BYTES
+        return min(LARGE, _LONG_TRACE_LARGE) if many else LARGE
 
     def without_saved(self, op: Op, params: dict[str, Any]) -> dict[str, Any]:
         """The params to compute an equation with while no derivative is running: a loop saves

@@ -76,12 +76,13 @@ def _guard_equality(value: Value, tracer: Tracer) -> None:
 
 
 def speculate_bool(x: Any, expected: bool) -> bool:
-    """`bool(x)`; in a trace, if `x` is lazy, `expected`, under a guard that is checked before
-    anything reads lazy numbers."""
+    """`bool(x)`; in the trace of a function, if `x` is lazy, `expected`, under a guard that is
+    checked before anything reads lazy numbers."""
     tracer = current_tracer()
-    if tracer is None or tracer.scheduler is None or not has_lazy_data(x):
+    scheduler = None if tracer is None or tracer.is_body_trace else tracer.scheduler
+    if tracer is None or scheduler is None or not has_lazy_data(x):
         return bool(x)
     value = value_of(x)
     tracer.add_guard(value, "bool", expected)
-    tracer.scheduler.speculate(value, expected)
+    scheduler.speculate(value, expected)
     return expected
