@@ -12,11 +12,13 @@ import inspect
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from types import MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, overload
 
 from tracker.autodiff import gradients
 from tracker.autodiff.boundary import set_identity_check
+from tracker.drop_in_table import known_drop_ins
 from tracker.errors import CompileError, UnsupportedError, message, warn
 from tracker.ir.graph import DrawnFunction, Function
 from tracker.jit.discovery.identity_checks import check_identity
@@ -198,12 +200,22 @@ def _make(f: Callable[..., Any], options: JitOptions) -> Any:
         cls = _jit_type()
         from tracker.jit.abi import native_callable as native
 
+        _load_compiler()
         made = native.new_callable(cls, state.call_slow)
         state.traces.native = weakref.ref(made)
         _LIVE[made] = True
     functools.update_wrapper(made, f)
     made._jitted = state  # after the attributes of `f`: it may wrap another jitted function
     return made
+
+
+@functools.cache
+def _load_compiler() -> None:
+    """Import what every first call needs, which takes longer than to compile a small function."""
+    with SIGNALS_DEFERRED:
+        for module in ("dispatch.first_call", "pipeline.compile", "runtime.compile_queue"):
+            import_module(f"tracker.jit.{module}")
+        known_drop_ins()
 
 
 _LIVE: WeakIdentityDict[bool] = WeakIdentityDict()
