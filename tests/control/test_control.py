@@ -535,13 +535,13 @@ def test_a_while_loop_that_ends_natively_gives_what_its_steps_would(impatient, n
 
 def test_a_loop_is_optimised_once_it_has_run_many_steps(impatient, monkeypatch):
     executor = importlib.import_module("tracker.jit.pipeline.executor")
-    levels, of_level = [], executor.executor
+    levels, bind = [], executor.bind
 
-    def noted(program, level):
+    def noted(*given, level):
         levels.append(level)
-        return of_level(program, level=level)
+        return bind(*given, level=level)
 
-    monkeypatch.setattr(executor, "executor", noted)
+    monkeypatch.setattr(executor, "bind", noted)
     monkeypatch.setattr(executor, "_MAX_QUICK_OPERATIONS", 3000)
     x = np.linspace(0.5, 1.5, 4)
     for _ in range(12):

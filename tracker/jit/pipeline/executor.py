@@ -44,9 +44,9 @@ _MAX_QUICK_OPERATIONS = 10**8  # that take as long as optimising the code
 
 
 class CompiledLoop:
-    """The native code of a function that runs a loop: compiled quickly, and optimised once it has
-    much to compute, all calls together. (It does not look at the clock: a program computes the same
-    numbers in every run.)
+    """The native code of a function that runs a loop, and captures nothing: compiled quickly, and
+    optimised once it has much to compute, all calls together. (It does not look at the clock: a
+    program computes the same numbers in every run.)
 
     steps  of the loop that were run, or are about to
     """
@@ -56,21 +56,28 @@ class CompiledLoop:
         self._program = Program(function)
         lengths = [eqn.params["length"] for eqn in function.eqns if isinstance(eqn.op.lower, Loop)]
         steps = max(math.prod(lengths), 1)
-        self._operations = operation_count(self._program.function) / steps  # of a step
+        self._operations = operation_count(function) / steps  # of a step
         self._level = QUICK
         self._run: Callable[[Sequence[Any]], Sequence[Any]] | None = None
 
     def __call__(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
         """The results for a flat list of values; None where a guard fails."""
         has_much = self.steps * self._operations > _MAX_QUICK_OPERATIONS
-        if self._run is None or (has_much and self._level == QUICK):
-            self._level = OPTIMISED if has_much else QUICK
-            self._run = executor(self._program, level=self._level).run
-            assert self._run is not None
         try:
+            if self._run is None or (has_much and self._level == QUICK):
+                self._level = OPTIMISED if has_much else QUICK
+                self._run = self._compiled(values)
             return tuple(self._run(values))
         except GuardFailed:
             return None
+
+    def _compiled(self, values: Sequence[Any]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+        """What runs the function: one native call, if all of it is native. (No pass runs where its
+        text is in the cache.)"""
+        call = _NativeCall(self._program, self._level)
+        run = call.run if call.compile(values) else executor(self._program, level=self._level).run
+        assert run is not None
+        return run
 
 
 def executor(
@@ -96,8 +103,9 @@ def executor(
             steps.append(_guard_step(stage))
         elif any(isinstance(step, Guard) for step in stage.function.body) or stage.outputs:
             orders_of_stage = [wanted.get(v) for v in stage.outputs]
-            call = _SegmentCall(stage, pieces, orders_of_stage, lengths_vary, level, meter)
-            steps.append(call)
+            part = Program.of_segment(_own_function(stage))
+            call = _NativeCall(part, level, orders_of_stage, lengths_vary, pieces, meter)
+            steps.append(_segment_step(stage, call))
     parameters = (*function.inputs, *function.captures)
 
     def run(values: Sequence[Any]) -> tuple[Any, ...]:
@@ -148,48 +156,69 @@ def _guard_failed(*_: Any) -> type[GuardFailed]:
     return GuardFailed
 
 
-@record(eq=False)
-class _SegmentCall:
-    """A segment, compiled when it first runs: only then are the classes of its inputs known."""
+def _own_function(segment: Segment) -> Function:
+    """The function of a segment, which is given all that it reads, and gives all that is read."""
+    function = segment.function
+    return replace(function, inputs=segment.inputs, captures=(), outputs=segment.outputs)
 
-    segment: Segment
-    pieces: list[LinkedProgram]
-    orders: list[MemoryOrder]
-    lengths_vary: bool
+
+def _segment_step(segment: Segment, call: _NativeCall) -> Callable[[dict[Var, Any]], None]:
+    def step(table: dict[Var, Any]) -> None:
+        results = call.run([table[v] for v in segment.inputs])
+        table.update(zip(segment.outputs, results, strict=True))
+
+    return step
+
+
+@record(eq=False)
+class _NativeCall:
+    """A program as a native call, compiled when it first runs: only then are the classes of its
+    inputs known. `orders`: of the results in memory; `pieces`: gets what is linked."""
+
+    program: Program
     level: int
-    meter: Meter | None
-    calls: dict[Any, Any] = field(default_factory=dict)
+    orders: Sequence[MemoryOrder] = ()
+    lengths_vary: bool = False
+    pieces: list[LinkedProgram] = field(default_factory=list)
+    meter: Meter | None = None
+    calls: dict[Signature, Any] = field(default_factory=dict)
     last: Callable[..., Any] = _guard_failed  # the call for the last classes
 
-    def __call__(self, table: dict[Var, Any]) -> None:
-        values = [table[v] for v in self.segment.inputs]
-        results = self.last(*values)
-        if results is GuardFailed:
-            results = self._by_class(values)
-        table.update(zip(self.segment.outputs, results, strict=True))
+    def run(self, values: Sequence[Any]) -> Sequence[Any]:
+        """The results for a flat list of values."""
+        results: Any = self.last(*values)
+        return self._run_by_class(values) if results is GuardFailed else results
 
-    def _by_class(self, values: Sequence[Any]) -> Any:
-        """The results of the native call for values of these classes and layouts."""
-        plain = [_plain_layout(x) for x in values]
-        call, leaves = signature.signature_of(plain, {})
+    def compile(self, values: Sequence[Any]) -> bool:
+        """Compile it for values of these classes and layouts; False if Python must run a part."""
+        call, _ = signature.signature_of([_plain_layout(x) for x in values], {})
         if not call.is_native:  # an int beyond 64 bits
             raise GuardFailed
-        native_call = self.calls.get(call)
-        if native_call is None:
-            native_call = self.calls[call] = self._compile(call)
-        elif native_call is self.last and all(map(operator.is_, plain, values)):
+        made = self._compiled(call)
+        if made is not None:
+            self.calls[call] = made
+        return made is not None
+
+    def _run_by_class(self, values: Sequence[Any]) -> Sequence[Any]:
+        plain = [_plain_layout(x) for x in values]
+        call, leaves = signature.signature_of(plain, {})
+        if call not in self.calls:
+            self.compile(values)
+        native_call = self.calls[call]
+        if native_call is self.last and all(map(operator.is_, plain, values)):
             raise GuardFailed  # it has failed already
-        results = native_call(*leaves)
+        results: Any = native_call(*leaves)
         if results is GuardFailed:
             raise GuardFailed
         self.last = native_call
-        return results
+        return tuple(results)
 
-    def _compile(self, call: Signature) -> Any:
-        segment = self.segment
+    def _compiled(self, call: Signature) -> Any:
+        function = self.program.traced
+        orders = self.orders or [None] * len(function.outputs)
         leaves = tuple(
             array_out(v.type, order) if v.type.shape else scalar_out(v.type, v.type.weak)
-            for v, order in zip(segment.outputs, self.orders, strict=True)
+            for v, order in zip(function.outputs, orders, strict=True)
         )
         structure = Structure(tuple, (), (LEAF,) * len(leaves), len(leaves))
         outputs = Outputs(structure, leaves)
@@ -202,22 +231,20 @@ class _SegmentCall:
             outputs=tuple(first + at for at in outputs.offsets[:-1]),
             output_is_array=tuple(isinstance(leaf, ArrayOut) for leaf in leaves),
         )
-        function = replace(
-            segment.function, inputs=segment.inputs, captures=(), outputs=segment.outputs
-        )
         strides = tuple(signature.leaf_strides(leaf) for leaf in call.leaves)
-        layout = CallingLayout(slots, strides, tuple(self.orders), self.lengths_vary)
-        program = Program.of_segment(function, layout)
-        with compile_stage("compiling with LLVM", segment.function.name):
+        layout = CallingLayout(slots, strides, tuple(orders), self.lengths_vary)
+        program = self.program.in_layout(layout)
+        with compile_stage("compiling with LLVM", function.name):
             if self.meter is None:
                 bodies = Bodies.APART if self.level == QUICK else Bodies.INSIDE
                 lowered = lowered_cache.load_or_lower(program, bodies)
-                assert lowered is not None
+                if lowered is None:
+                    return None
                 linked = bind(program, lowered, call, outputs, level=self.level)
             else:
                 linked = self.meter.bind(program, call, outputs)
         self.pieces.append(linked)
-        return native_callable.make_builtin(linked.entry, segment.function.name, _guard_failed)
+        return native_callable.make_builtin(linked.entry, function.name, _guard_failed)
 
 
 def _plain_layout(x: Any) -> Any:

@@ -38,23 +38,33 @@ class CallingLayout:
 
 
 class Program:
-    """A traced function, and the stages of its compilation."""
+    """A traced function, and the stages of its compilation; `base` is the same program in another
+    layout, or in none."""
 
-    def __init__(self, traced: Function, form: CallingLayout | None = None) -> None:
+    def __init__(
+        self, traced: Function, layout: CallingLayout | None = None, base: Program | None = None
+    ) -> None:
         self.traced = traced
-        self.layout = form
+        self.layout = layout
+        self.base = base
         self.seconds = 0.0  # of the passes
 
     @staticmethod
-    def of_segment(function: Function, form: CallingLayout) -> Program:
+    def of_segment(function: Function) -> Program:
         """The program of a native segment, which has been through the passes."""
-        program = Program(function, form)
+        program = Program(function)
         program.function, program.is_whole = function, True
         return program
+
+    def in_layout(self, layout: CallingLayout) -> Program:
+        """This program in a calling layout; the passes run once for all layouts."""
+        return Program(self.traced, layout, self)
 
     @cached_property
     def function(self) -> Function:
         """The function after all passes."""
+        if self.base is not None:
+            return self.base.function
         started = time.perf_counter()
         done: Function = _optimise(self.traced)
         self.seconds = time.perf_counter() - started
@@ -69,6 +79,8 @@ class Program:
     @cached_property
     def is_whole(self) -> bool:
         """Whether machine code can run all of it."""
+        if self.base is not None:
+            return self.base.is_whole
         first: Any = self.stages[0] if self.stages else None
         return getattr(first, "function", None) is self.function
 
