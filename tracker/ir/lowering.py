@@ -213,17 +213,21 @@ class Expand(Lowering):
     `b(op, *operands, **params)` writes an equation and returns its result; `b.require(atom)` makes
     the rest conditional on a bool: where it is false, NumPy runs the op (and raises).
 
-    order              as in `Map`
+    order              as in `Map`, or (*types, **params) -> that
     checked_positions  (*types, **params) -> (operand number, extent) of each operand whose integers
-                       must be positions within this extent, if NumPy raises for nothing else;
-                       otherwise None
+                       must be positions within this extent, if NumPy raises for nothing else
     position_bound     (*types, **params) -> the exclusive upper bound of a result of positions
     """
 
     build: Callable[..., Any]
-    order: str = ""
-    checked_positions: Callable[..., Sequence[tuple[int, int]] | None] | None = None
+    order: str | Callable[..., str] = ""
+    checked_positions: Callable[..., Sequence[tuple[int, int]]] | None = None
     position_bound: Callable[..., int] | None = None
+
+
+def no_positions(*_: Any, **__: Any) -> tuple[()]:
+    """The `checked_positions` of an op without any."""
+    return ()
 
 
 @record(frozen=True)

@@ -678,17 +678,17 @@ class JittedState:
     ) -> TracedRun:
         """Trace a call, again in another way if need be."""
         promoted = self.traces.promotion.paths
-        constant = None
-        if not self.has_constant_library_arrays:
-            constant = with_constant_arrays(captured, self.function)
 
         def other_way(error: Exception) -> Retry | None:
             is_refusal = isinstance(error, (TypeError, AttributeError))
             is_refusal |= is_caused_by(error, *_UNTRACEABLE)
             if is_refusal and any(source in captured.sources for source, _ in promoted):
                 return Retry.CONSTANT_NUMBERS
-            if constant is not None and (is_refusal or isinstance(error, ValueError)):
-                return Retry.CONSTANT_ARRAYS if _holds_constant_arrays(constant) else None
+            if self.has_constant_library_arrays:
+                return None
+            if is_refusal or isinstance(error, ValueError):
+                fixed = with_constant_arrays(captured, self.function)
+                return Retry.CONSTANT_ARRAYS if _holds_constant_arrays(fixed) else None
             return None
 
         def on_error(error: Exception, effects: PendingEffects) -> None:
@@ -722,8 +722,9 @@ class JittedState:
                 raise
         if retry is Retry.CONSTANT_NUMBERS:
             self.traces.promotion.reject_all()
-        elif constant is not None:
-            captured, self.has_constant_library_arrays = constant, True
+        else:
+            captured = with_constant_arrays(captured, self.function)
+            self.has_constant_library_arrays = True
         log.roll_back()
         return self._trace(call, captured, log, is_lazy, has_other_paths)
 

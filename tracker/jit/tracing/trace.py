@@ -15,7 +15,7 @@ import sys
 import time
 import types
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -473,7 +473,7 @@ class _TracingRun:
         """Put plain data at every source of `f`."""
         self.swap.restore()
         sources = self.sources_now(f, self._appended_items())
-        self.swap.clean_new_sources([*sources, *_new_module_sources(self.modules)])
+        self.swap.clean_new_sources([*sources, *_sources_in(_new_modules(self.modules))])
         for x in self.static_objects:
             untrack_keys(x)
         self.inputs.close()
@@ -488,7 +488,7 @@ class _TracingRun:
         """The sources of `f` now, and on other objects that it does not read: those before the run,
         if it writes nothing and they have the same objects; then its names need not be followed
         again."""
-        may_differ = self.captured.names.may_write or len(sys.modules) > len(self.modules)
+        may_differ = self.captured.names.may_write or bool(_new_modules(self.modules))
         if not may_differ and unchanged_captures(self.signature, self.argument_count) is not None:
             return self.captured.sources
         known = {source: source for source in self.captured.sources}  # with their flags
@@ -504,15 +504,17 @@ class _TracingRun:
             raise UnsupportedError(f"{type(error).__name__}: {error}") from error
 
 
-def _new_module_sources(known: frozenset[str]) -> list[Source]:
-    """Sources in modules that the function was the first to import, and which may hold values of
-    its trace. (Other threads may import meanwhile: we look at copies.)"""
-    compiler = ("tracker.jit.", "llvmlite.")  # which the thread that compiles may be importing
-    new = [module for name, module in sys.modules.copy().items() if name not in known]
+def _new_modules(known: frozenset[str]) -> list[types.ModuleType]:
+    """The modules, but ours, that the function was the first to import, or another thread since."""
+    names = [n for n in sys.modules.keys() - known if not n.startswith(("tracker.", "llvmlite."))]
+    return [module for n in names if isinstance(module := sys.modules.get(n), types.ModuleType)]
+
+
+def _sources_in(modules: Iterable[types.ModuleType]) -> list[Source]:
+    """Sources in modules that may hold values of the trace."""
     return [
         ItemSource(ConstantKey(vars(module)), name, f"{module.__name__}.{name}")
-        for module in new
-        if isinstance(module, types.ModuleType) and not module.__name__.startswith(compiler)
+        for module in modules
         for name, x in vars(module).copy().items()
         if type(x) is Tracked or (tree.children_of(x) is not None and contains_handle(x))
     ]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from tracker.ir.lowering import Expand, Map, Sort
+from tracker.ir.lowering import Expand, Map, Sort, no_positions
 from tracker.ir.types import Type
 from tracker.ops.declare.arguments import array_and_axis, refuse_keywords
 from tracker.ops.declare.declare import declare, implements, nondiff_op
@@ -145,7 +145,7 @@ argsort = nondiff_op(
     lower=Expand(
         lambda b, x, *, axis: on_last_axis(b, lambda rows: lexicographic_order(b, [rows]), x, axis),
         order="K",
-        checked_positions=lambda x, **_: (),
+        checked_positions=no_positions,
         position_bound=lambda x, *, axis: x.shape[axis],
     ),
 )
@@ -165,7 +165,7 @@ sort = declare(
             np.shape(x), index_along_axis(x, _apply_argsort(x, axis), axis), g
         )
     ],
-    lower=Expand(_sort_build, order="K", checked_positions=lambda x, **_: ()),
+    lower=Expand(_sort_build, order="K", checked_positions=no_positions),
 )
 
 

@@ -200,6 +200,14 @@ def _scatter_add_build(
     )
 
 
+def _gathered_order(x: Type, *arrays: Type, index: Index, **_: Any) -> str:
+    """The memory order of what is gathered: numbers give a view, and arrays that index the first
+    axis an array in C order; others are not looked at."""
+    if all(a.ndim == 0 and a.dtype.kind in "iu" for a in arrays):
+        return "V"
+    return "K" if is_hole(index[0]) else ""
+
+
 gather: Op = declare(
     "gather",
     infer=_gather_infer,
@@ -213,10 +221,8 @@ gather: Op = declare(
     ],
     lower=Expand(
         _gather_build,
-        order="K",
-        checked_positions=lambda x, *arrays, index, **_: (
-            indexed_extents(x.shape, index, arrays, 1) if is_hole(index[0]) else None
-        ),
+        order=_gathered_order,
+        checked_positions=lambda x, *arrays, index, **_: indexed_extents(x.shape, index, arrays, 1),
     ),
 )
 scatter_add: Op = declare(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from tracker.ir.lowering import Expand
+from tracker.ir.lowering import Expand, no_positions
 from tracker.ir.op import LINEAR
 from tracker.ir.types import Type
 from tracker.ops.along_axis.cumulative import axis_slicer
@@ -50,10 +50,9 @@ def _infer_transform(evaluate: Any, length: Any = lambda n, params: n) -> Any:
     return infer
 
 
-def _operand_positions(x: Type, *, axis: int, **_: Any) -> tuple[()] | None:
-    """No operand holds positions (see `Expand`). Along another axis than the last, the memory
-    layout of the result is NumPy's choice."""
-    return () if axis == x.ndim - 1 else None
+def _memory_order(x: Type, *, axis: int, **_: Any) -> str:
+    """Along another axis than the last, the memory layout of the result is NumPy's choice."""
+    return "K" if axis == x.ndim - 1 else ""
 
 
 def _adjoint_transform(g: Any, *, axis: int, inverse: bool, norm: Any) -> Any:
@@ -101,7 +100,7 @@ fourier = declare(
     evaluate=_evaluate,
     jvp=LINEAR,
     vjp=[lambda g, y, x, **params: project(_adjoint_transform(g, **params), x)],
-    lower=Expand(_fourier_build, "K", _operand_positions),
+    lower=Expand(_fourier_build, _memory_order, no_positions),
 )
 
 
@@ -140,7 +139,7 @@ real_fourier = declare(
     evaluate=_real_evaluate,
     jvp=LINEAR,
     vjp=[_real_vjp],
-    lower=Expand(_real_build, "K", _operand_positions),
+    lower=Expand(_real_build, _memory_order, no_positions),
 )
 from_half = declare(
     "from_half",
@@ -152,8 +151,8 @@ from_half = declare(
         lambda b, x, *, axis, n, norm: _build_transform(
             b, x, axis, "irfft", n, n, norm, "backward"
         ),
-        "K",
-        _operand_positions,
+        _memory_order,
+        no_positions,
     ),
 )
 

@@ -127,7 +127,7 @@ class LazyScheduler(LazyCallbacks):
             if (type(aval) is _ndarray and aval.nbytes >= threshold) or (has_lazy and is_lazy(o)):
                 break
         else:
-            if not _may_give_large(op, operands, threshold):
+            if not _may_give_large(op, operands, params, threshold):
                 return None
         avals = [o.aval if type(o) is Value else o for o in operands]
         aval = result_aval(op, avals, params)
@@ -193,10 +193,10 @@ class LazyScheduler(LazyCallbacks):
         lowering = op.lower
         if isinstance(lowering, Map):
             return _map_never_raises(lowering, operands, avals)
-        return not isinstance(lowering, Expand) or all(
-            self._are_in_bounds(operands[at], extent)
-            for at, extent in _index_bounds(lowering, avals, params) or ()
-        )
+        if not isinstance(lowering, Expand) or lowering.checked_positions is None:
+            return not isinstance(lowering, Expand)
+        checked = lowering.checked_positions(*map(type_of, avals), **params)
+        return all(self._are_in_bounds(operands[at], extent) for at, extent in checked)
 
     def _are_in_bounds(self, positions: Any, extent: int) -> bool:
         """Whether positions are inside of this extent."""
@@ -269,9 +269,15 @@ class LazyScheduler(LazyCallbacks):
                 evict_if_possible(value)
 
 
-def _may_give_large(op: Op, operands: Sequence[Any], threshold: int) -> bool:
-    """Whether a result may be large though no operand is: a broadcast of two arrays, or a product
-    of two."""
+def _may_give_large(
+    op: Op, operands: Sequence[Any], params: dict[str, Any], threshold: int
+) -> bool:
+    """Whether a result may be large though no operand is: a broadcast of two arrays, a product of
+    two, or numbers that are put into zeros."""
+    if "shape" in params and operands and isinstance(op.lower, (Expand, View)):
+        (first, *_) = operands
+        aval = first.aval if type(first) is Value else first
+        return type(aval) is _ndarray and math.prod(params["shape"]) * aval.itemsize >= threshold
     if len(operands) != 2:
         return False
     a, b = operands
@@ -344,15 +350,6 @@ class _RequirementProbe:
         self.has_requirements = True
 
 
-def _index_bounds(
-    lowering: Expand, avals: Sequence[Any], params: dict[str, Any]
-) -> Sequence[tuple[int, int]] | None:
-    """Which operands must be positions within which extents, where NumPy raises for nothing else;
-    None where it may."""
-    find = lowering.checked_positions
-    return None if find is None else find(*map(type_of, avals), **params)
-
-
 # Abstract values ----------------------------------------------------------------------------------
 
 
@@ -382,14 +379,14 @@ def result_aval(op: Op, avals: Sequence[Any], params: dict[str, Any]) -> Any:
     not known."""
     lowering = op.lower
     order = "K" if isinstance(lowering, _C_ORDERED) else getattr(lowering, "order", "")
+    if callable(order):
+        order = order(*map(type_of, avals), **params)
     if not order or any(type(aval) is _ndarray and not aval.size for aval in avals):
         return None
     if not any(hasattr(aval, "dtype") for aval in avals):
         return None  # Python's arithmetic
     try:
         made = op.infer(*map(type_of, avals), **params)
-        if isinstance(lowering, Expand) and _index_bounds(lowering, avals, params) is None:
-            return None
         if made.weak or made.dtype.kind not in "biufc" or not made.size:
             return None
         if order == "V":
