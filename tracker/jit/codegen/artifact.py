@@ -49,7 +49,8 @@ class LoweredProgram:
     symbols: external names (BLAS, runtime); ufunc_loops: inner loops of foreign ufuncs; scratch:
     bytes; callbacks: the equations that Python evaluates; descriptions: what the functions of
     kernels and loops compute, with the user's lines, if other tools want to know; bodies: functions
-    that the text calls, each `BODY` of a text that other programs may have, too.
+    that the text calls, each `BODY` of a text that other programs may have, too; operations: how
+    many elements a call computes, about (`operation_count`).
     """
 
     text: str
@@ -60,6 +61,7 @@ class LoweredProgram:
     callbacks: tuple[Eqn, ...] = ()
     descriptions: dict[str, str] = field(default_factory=dict)
     bodies: dict[str, LoweredProgram] = field(default_factory=dict)
+    operations: int = 0
 
     @property
     def texts(self) -> list[str]:
@@ -93,6 +95,7 @@ def _facts(lowered: LoweredProgram) -> dict[str, Any]:
         "symbols": sorted(lowered.symbols),
         "scratch": lowered.scratch,
         "bodies": {name: _facts(body) for name, body in lowered.bodies.items()},
+        "operations": lowered.operations,
     }
 
 
@@ -121,4 +124,5 @@ def _program(facts: dict[str, Any], texts: Iterator[str]) -> LoweredProgram:
         ufunc_loops=frozenset(),
         scratch=facts["scratch"],
         bodies={name: _program(body, texts) for name, body in facts["bodies"].items()},
+        operations=facts["operations"],
     )

@@ -17,13 +17,13 @@ from tracker.errors import RuleError
 from tracker.ir.graph import Const, Function, Guard, Var
 from tracker.ir.lowering import Loop
 from tracker.jit.abi import native_callable
-from tracker.jit.codegen.artifact import Bodies
+from tracker.jit.codegen.artifact import Bodies, LoweredProgram
 from tracker.jit.guards import signature
 from tracker.jit.guards.signature import ArrayOut, Outputs, Signature, array_out, scalar_out
 from tracker.jit.kernels.python_callbacks import host_function
 from tracker.jit.llvm.engine import OPTIMISED, QUICK
-from tracker.jit.pipeline import lowered_cache
 from tracker.jit.pipeline.link import CompiledTrace, LinkedProgram, bind
+from tracker.jit.pipeline.lowered_cache import load_or_lower
 from tracker.jit.pipeline.partition import HostCall, Segment
 from tracker.jit.pipeline.program import CallingLayout, Program
 from tracker.jit.runtime.progress import compile_stage
@@ -55,27 +55,39 @@ class CompiledLoop:
         self.steps = 0
         self._program = Program(function)
         lengths = [eqn.params["length"] for eqn in function.eqns if isinstance(eqn.op.lower, Loop)]
-        steps = max(math.prod(lengths), 1)
-        self._operations = operation_count(function) / steps  # of a step
+        self._length = max(math.prod(lengths), 1)
+        self._operations = 0.0  # of a step, once they are counted
         self._level = QUICK
         self._run: Callable[[Sequence[Any]], Sequence[Any]] | None = None
 
     def __call__(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
         """The results for a flat list of values; None where a guard fails."""
-        has_much = self.steps * self._operations > _MAX_QUICK_OPERATIONS
         try:
-            if self._run is None or (has_much and self._level == QUICK):
-                self._level = OPTIMISED if has_much else QUICK
+            if self._run is None or self._wanted_level() != self._level:
+                self._level = self._wanted_level()
                 self._run = self._compiled(values)
             return tuple(self._run(values))
         except GuardFailed:
             return None
 
+    def _wanted_level(self) -> int:
+        has_much = self.steps * self._operations > _MAX_QUICK_OPERATIONS
+        return OPTIMISED if has_much else self._level
+
+    def _level_for(self, operations: int) -> int:
+        """The level for a call of so many operations."""
+        self._operations = operations / self._length
+        self._level = self._wanted_level()
+        return self._level
+
     def _compiled(self, values: Sequence[Any]) -> Callable[[Sequence[Any]], Sequence[Any]]:
         """What runs the function: one native call, if all of it is native. (No pass runs where its
         text is in the cache.)"""
-        call = _NativeCall(self._program, self._level)
-        run = call.run if call.compile(values) else executor(self._program, level=self._level).run
+        call = _NativeCall(self._program, self._level, level_for=self._level_for)
+        if call.compile(values):
+            return call.run
+        level = self._level_for(operation_count(self._program.function))
+        run = executor(self._program, level=level).run
         assert run is not None
         return run
 
@@ -173,7 +185,12 @@ def _segment_step(segment: Segment, call: _NativeCall) -> Callable[[dict[Var, An
 @record(eq=False)
 class _NativeCall:
     """A program as a native call, compiled when it first runs: only then are the classes of its
-    inputs known. `orders`: of the results in memory; `pieces`: gets what is linked."""
+    inputs known.
+
+    orders     of the results in memory
+    pieces     gets what is linked
+    level_for  the level for a call of so many operations, if not `level`
+    """
 
     program: Program
     level: int
@@ -181,6 +198,7 @@ class _NativeCall:
     lengths_vary: bool = False
     pieces: list[LinkedProgram] = field(default_factory=list)
     meter: Meter | None = None
+    level_for: Callable[[int], int] | None = None
     calls: dict[Signature, Any] = field(default_factory=dict)
     last: Callable[..., Any] = _guard_failed  # the call for the last classes
 
@@ -236,15 +254,22 @@ class _NativeCall:
         program = self.program.in_layout(layout)
         with compile_stage("compiling with LLVM", function.name):
             if self.meter is None:
-                bodies = Bodies.APART if self.level == QUICK else Bodies.INSIDE
-                lowered = lowered_cache.load_or_lower(program, bodies)
+                lowered, level = _lowered(program, self.level), self.level
                 if lowered is None:
                     return None
-                linked = bind(program, lowered, call, outputs, level=self.level)
+                if self.level_for is not None:
+                    level = self.level_for(lowered.operations)
+                    lowered = lowered if level == self.level else _lowered(program, level)
+                    assert lowered is not None
+                linked = bind(program, lowered, call, outputs, level=level)
             else:
                 linked = self.meter.bind(program, call, outputs)
         self.pieces.append(linked)
         return native_callable.make_builtin(linked.entry, function.name, _guard_failed)
+
+
+def _lowered(program: Program, level: int) -> LoweredProgram | None:
+    return load_or_lower(program, Bodies.APART if level == QUICK else Bodies.INSIDE)
 
 
 def _plain_layout(x: Any) -> Any:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from tracker.ir.graph import Function
 from tracker.jit.runtime.lazy_imports import lazy_import
+from tracker.jit.schedule.cost import operation_count
 from tracker.jit.schedule.plan_data import FrameSlots, Plan
 from tracker.ops.shape.memory_order import MemoryOrder
-from tracker.support.structs import record
+from tracker.support.structs import record, replace
 
 if TYPE_CHECKING:
     from tracker.jit.codegen.artifact import Bodies, LoweredProgram
@@ -96,7 +97,7 @@ class Program:
         """The text."""
         assert self.layout is not None
         lowered: LoweredProgram = _lower(self.plan, self.layout.slots, bodies)
-        return lowered
+        return replace(lowered, operations=operation_count(self.function))
 
     def drop_intermediates(self) -> None:
         """Drop stages and plan, which can be made again: a program is compiled for each shape, and
