@@ -501,5 +501,5 @@ def test_a_module_that_another_thread_fills_while_a_function_is_traced(monkeypat
         return True
 
     monkeypatch.setattr(trace, "contains_handle", look)
-    sources = trace._new_module_sources(known)
+    sources = trace._sources_in(trace._new_modules(known))
     assert [source.read() for source in sources] == [[1.0], [2.0]]
