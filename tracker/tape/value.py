@@ -236,7 +236,7 @@ def evict(value: Value) -> None:
 
 def keep_computed(scheduler: LazyCallbacks) -> None:
     """A trace has ended: the numbers that are there stay."""
-    for key, thunk in list(_evictable.items()):
+    for key, thunk in _evictable.copy().items():  # unlike `list`, `copy` lets no value be collected
         if thunk.scheduler() in (scheduler, None):
             _evictable.pop(key, None)
     _remove_descriptor()

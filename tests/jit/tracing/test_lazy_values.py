@@ -2,6 +2,8 @@
 function does.
 """
 
+import gc
+
 import numpy as np
 import pytest
 from compiled import agree
@@ -281,6 +283,25 @@ def test_the_lazy_descriptor_is_installed_only_while_values_are_lazy():
 
 
 # Memory -------------------------------------------------------------------------------------------
+
+
+def test_values_may_die_while_a_trace_ends():
+    """Garbage is collected where Python allocates: also while values are looked through."""
+    scheduler, threshold = lazy.LazyScheduler(), gc.get_threshold()
+    gc.disable()
+    for _ in range(100):
+        value = values.Value(np.zeros(3), None, (), {})
+        values.make_lazy(value, np.ones, (3,), (), {}, scheduler)
+        assert np.all(value.data == 1.0)
+        cycle = [value]
+        cycle.append(cycle)
+    gc.set_threshold(gc.get_count()[0] + 50)
+    gc.enable()
+    try:
+        values.keep_computed(scheduler)
+    finally:
+        gc.set_threshold(*threshold)
+    assert not values.is_evictable(value)
 
 
 def test_a_first_call_holds_little_more_than_the_gradient_by_hand(monkeypatch):
