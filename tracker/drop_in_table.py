@@ -46,7 +46,7 @@ def drop_in(x: Any, package: str) -> Any:
             return _named_drop_in(x, home if home in sys.modules else "numpy.polynomial")
         if type(x) is np.vectorize:
             return _vectorized(x)
-        return known_drop_ins().get(id(x), (x, x))[1]
+        return _known_drop_ins().get(id(x), (x, x))[1]
 
 
 def _home(x: Any) -> str:
@@ -62,7 +62,7 @@ def _home(x: Any) -> str:
 
 
 @functools.cache
-def known_drop_ins() -> dict[int, tuple[Any, Any]]:
+def _known_drop_ins() -> dict[int, tuple[Any, Any]]:
     """By id: an object of NumPy's or of `math`, and its drop-in."""
     found: dict[int, tuple[Any, Any]] = {}
     for module, drop_in_module in _MODULES.items():
@@ -93,7 +93,7 @@ def follow_changes() -> None:
         if want is _ABSENT:
             del ours[name]
         else:
-            ours[name] = known_drop_ins().get(id(want), (want, want))[1]
+            ours[name] = _known_drop_ins().get(id(want), (want, want))[1]
 
 
 def _named_drop_in(x: Any, module: str, drop_in_module: str = "") -> Any:

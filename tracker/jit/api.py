@@ -16,9 +16,10 @@ from importlib import import_module
 from types import MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, overload
 
+import numpy as np
+
 from tracker.autodiff import gradients
 from tracker.autodiff.boundary import set_identity_check
-from tracker.drop_in_table import known_drop_ins
 from tracker.errors import CompileError, UnsupportedError, message, warn
 from tracker.ir.graph import DrawnFunction, Function
 from tracker.jit.discovery.identity_checks import check_identity
@@ -33,6 +34,7 @@ from tracker.jit.runtime.availability import require_native, why_unavailable
 from tracker.jit.tracing.gc_pause import infrequent_gc
 from tracker.jit.tracing.placeholder_swap import TRACING_LOCK
 from tracker.jit.tracing.trace import TracedRun, trace_call
+from tracker.rebinding.drop_in_lookup import drop_in_for
 from tracker.support.deferred_signals import SIGNALS_DEFERRED
 from tracker.support.shown_text import ShownText, function_name
 from tracker.support.weakrefs import WeakIdentityDict
@@ -215,7 +217,7 @@ def _load_compiler() -> None:
     with SIGNALS_DEFERRED:
         for module in ("dispatch.first_call", "pipeline.compile", "runtime.compile_queue"):
             import_module(f"tracker.jit.{module}")
-        known_drop_ins()
+        drop_in_for(np)  # which makes those of all of NumPy
 
 
 _LIVE: WeakIdentityDict[bool] = WeakIdentityDict()
