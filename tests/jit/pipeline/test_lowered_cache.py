@@ -116,6 +116,31 @@ def test_bodies_that_two_programs_have_are_in_the_file(folder):
     assert_same(run(gradient(long_looped), X, W), first)
 
 
+LONG_LOOP = """
+import sys, numpy as np, tracker
+from tracker.jit.runtime.compile_queue import drain
+def f(x):
+    for _ in range(600):
+BODY
+    return np.sum(x * SCALE)
+g = tracker.jit(lambda x: tracker.gradient(f, x))
+g(np.ones(3))
+drain()
+"""
+
+
+def test_a_body_that_a_known_loop_has_is_apart_in_another_program(folder):
+    """It is compiled once for both."""
+    counts = []
+    for scale in ("2.0", "3.0", "4.0"):
+        body = "        x = np.sin(x) * 0.9\n" * 160
+        fresh_python.run(LONG_LOOP.replace("BODY", body).replace("SCALE", scale))
+        found = [object_cache.read(file.name, deserialize) for file in programs(folder)]
+        counts.append(sum(bool(program.bodies) for program in found))
+    assert counts[1] > counts[0] > 0
+    assert counts[2] - counts[1] == counts[1] - counts[0]
+
+
 def test_different_programs_are_lowered(folder, made, monkeypatch):
     calls = [
         (gradient(Functions.straight), X, W),

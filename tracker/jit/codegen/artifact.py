@@ -50,7 +50,7 @@ class LoweredProgram:
     bytes; callbacks: the equations that Python evaluates; descriptions: what the functions of
     kernels and loops compute, with the user's lines, if other tools want to know; bodies: functions
     that the text calls, each `BODY` of a text that other programs may have, too; operations: how
-    many elements a call computes, about (`operation_count`).
+    many elements a call computes, about (`operation_count`); mark: the fingerprint of a body.
     """
 
     text: str
@@ -62,6 +62,7 @@ class LoweredProgram:
     descriptions: dict[str, str] = field(default_factory=dict)
     bodies: dict[str, LoweredProgram] = field(default_factory=dict)
     operations: int = 0
+    mark: str | None = None
 
     @property
     def texts(self) -> list[str]:
@@ -96,6 +97,7 @@ def _facts(lowered: LoweredProgram) -> dict[str, Any]:
         "scratch": lowered.scratch,
         "bodies": {name: _facts(body) for name, body in lowered.bodies.items()},
         "operations": lowered.operations,
+        "mark": lowered.mark,
     }
 
 
@@ -125,4 +127,5 @@ def _program(facts: dict[str, Any], texts: Iterator[str]) -> LoweredProgram:
         scratch=facts["scratch"],
         bodies={name: _program(body, texts) for name, body in facts["bodies"].items()},
         operations=facts["operations"],
+        mark=facts["mark"],
     )

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tracker.config import current
+from tracker.ir.fingerprint import fingerprint
 from tracker.ir.graph import Eqn, Guard
 from tracker.jit.codegen.artifact import CALL_PATTERN, Bodies, KernelModule, LoweredProgram
 from tracker.jit.codegen.kernel_modules import (
@@ -48,7 +49,7 @@ from tracker.jit.schedule.plan_data import (
     Store,
     memory_of,
 )
-from tracker.jit.schedule.shared_plans import is_shareable, keep_plan
+from tracker.jit.schedule.shared_plans import is_known, is_shareable, keep_plan
 from tracker.jit.schedule.steps import LoopFunction, Step
 from tracker.support.structs import record, replace
 
@@ -154,7 +155,7 @@ class DriverWriter(UnrolledCode):
 
     def _is_apart(self, plan: Plan, in_place: frozenset[int]) -> bool:
         if self.where_bodies_are is Bodies.KNOWN_APART:
-            return in_place in plan.derived
+            return in_place in plan.derived or is_known(plan.function)
         return self.where_bodies_are is Bodies.APART and is_shareable(plan.function)
 
     def _body_apart(
@@ -167,7 +168,8 @@ class DriverWriter(UnrolledCode):
             child.emit()
             body, text = child.as_body(0)
             text = text.replace("define internal", "define", 1)
-            plan.derived[in_place] = body, child._split_modules(text, body.scratch)
+            program = child._split_modules(text, body.scratch)
+            plan.derived[in_place] = body, replace(program, mark=fingerprint(plan.function))
             keep_plan(plan)
         known: tuple[BodyFunction, LoweredProgram] = plan.derived[in_place]
         body, program = known

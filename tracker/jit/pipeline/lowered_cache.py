@@ -29,6 +29,7 @@ from tracker.jit.codegen.artifact import Bodies, LoweredProgram, deserialize, se
 from tracker.jit.llvm import engine, object_cache
 from tracker.jit.pipeline.program import Program
 from tracker.jit.runtime import allocator, blas, interrupt_checks, thread_pool
+from tracker.jit.schedule.shared_plans import note_known
 from tracker.support.deferred_signals import SIGNALS_DEFERRED
 
 _MAY_CALL_BLAS = (Contract, Routine, Expand)  # kinds that may call BLAS or LAPACK
@@ -39,6 +40,8 @@ def load_or_lower(program: Program, bodies: Bodies) -> LoweredProgram | None:
     name = _file_name(program, bodies)
     cached = None if name is None else object_cache.read(name, deserialize)
     if cached is not None:
+        for body in cached.bodies.values():
+            note_known(body.mark)
         return cached
     if not program.is_whole:
         return None

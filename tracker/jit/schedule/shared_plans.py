@@ -1,7 +1,8 @@
 """Plans of bodies that two programs have.
 
 A long loop runs as a program of its own while it is traced, and again in the program of the trace,
-with the same body: what is planned and written for the first one serves the second.
+with the same body: what is planned and written for the first one serves the second. Where the text
+of the first one was found on disk, the second one writes the same text again (`is_known`).
 
 Invariant: a shared plan is not changed once it is made, so its body has no loops of its own, whose
 steps take what their caller chooses (`jit/pipeline/loop_carried.py`).
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from tracker.ir.fingerprint import located_fingerprint
+from tracker.ir.fingerprint import fingerprint, located_fingerprint
 from tracker.ir.graph import Function
 from tracker.jit.runtime.thread_pool import thread_count
 from tracker.jit.schedule.plan_data import CarryMoves, Plan
@@ -20,6 +21,19 @@ from tracker.support.recently_used import RecentlyUsed
 _MIN_STEPS = 300  # of a body; to plan and write a shorter one takes no longer than to find it
 
 _kept: RecentlyUsed[Hashable, Plan] = RecentlyUsed(16)
+_known: RecentlyUsed[str, bool] = RecentlyUsed(64)
+
+
+def note_known(mark: str | None) -> None:
+    """A text was found that has a body of this fingerprint apart from it."""
+    if mark is not None:
+        _known.put(mark, True)
+
+
+def is_known(function: Function) -> bool:
+    """Whether there is the text of an equal body."""
+    mark = fingerprint(function) if _known and is_shareable(function) else None
+    return mark is not None and _known.get(mark) is not None
 
 
 def is_shareable(function: Function) -> bool:
