@@ -193,10 +193,13 @@ class LazyScheduler(LazyCallbacks):
         lowering = op.lower
         if isinstance(lowering, Map):
             return _map_never_raises(lowering, operands, avals)
-        if not isinstance(lowering, Expand) or lowering.checked_positions is None:
-            return not isinstance(lowering, Expand)
-        checked = lowering.checked_positions(*map(type_of, avals), **params)
-        return all(self._are_in_bounds(operands[at], extent) for at, extent in checked)
+        if not isinstance(lowering, Expand):
+            return True
+        find = lowering.checked_positions
+        return find is not None and all(
+            self._are_in_bounds(operands[at], extent)
+            for at, extent in find(*map(type_of, avals), **params)
+        )
 
     def _are_in_bounds(self, positions: Any, extent: int) -> bool:
         """Whether positions are inside of this extent."""
