@@ -15,6 +15,7 @@ from pairwise_parameters import crossed
 
 import tracker
 from tracker import gradient, jit
+from tracker.control.body import trace_body
 from tracker.jit.dispatch import first_call
 from tracker.jit.runtime import compile_queue
 from tracker.tape import record
@@ -235,6 +236,19 @@ def test_small_arrays_are_computed_at_once(computed):
     x = np.linspace(0, 1, 100)
     np.testing.assert_allclose(fast(x), np.sin(x) * 2.0)
     assert not computed
+
+
+def test_no_large_array_is_computed_while_a_body_is_traced(computed):
+    def step(a, i):
+        b = a * 0.9
+        b[:, i] = np.sin(a[:, i])
+        a[i] *= 2.0
+        return [a, b + np.zeros_like(b), np.sum(b[:, i])]
+
+    x = arrays(1)[0].reshape(512, -1)
+    trace_body("step", step, [x, 3])
+    assert not computed
+    assert peak(trace_body, "step", step, [x, 3]) < 0.5
 
 
 def test_a_long_loop_puts_off_smaller_arrays(machine_code):
