@@ -1,5 +1,6 @@
 """Structured control flow: the plain loop's results, eagerly and traced, and all derivatives."""
 
+import gc
 import importlib
 from functools import partial
 
@@ -504,6 +505,17 @@ def test_equal_loops_share_their_code(impatient):
     second = trace(nested_loops, x)
     assert first.functions.keys().isdisjoint(second.functions)
     assert compiled and len(impatient) == compiled
+
+
+def test_the_code_of_a_loop_dies_with_its_traces(impatient):
+    gc.collect()
+    before = len(step_runner._loops)
+    for k in range(20):  # nine are kept for equal loops
+        trace(lambda x, k=k: fori_loop(0, 300, lambda i, c: c * 0.9 + k * np.sin(c), x), 0.5)
+    assert len(impatient) == 20
+    impatient.clear()
+    gc.collect()
+    assert len(step_runner._loops) <= before
 
 
 def decay(x, n=200.0):

@@ -170,4 +170,14 @@ def _compile_cost(body: Function) -> int:
 def _compile(function: Function) -> CompiledLoop:
     from tracker.jit import CompiledLoop  # imports LLVM, so only here
 
-    return CompiledLoop(replace(function))
+    return CompiledLoop(_with_own_bodies(function))
+
+
+def _with_own_bodies(function: Function) -> Function:
+    """A copy that does not keep the loop's bodies alive, by which `_loops` finds its code."""
+    own = {body: replace(body) for body in function.functions.values()}
+    loop, *picks = function.body
+    assert isinstance(loop, Eqn)
+    params = {n: own[x] if isinstance(x, Function) else x for n, x in loop.params.items()}
+    nested = {body.name: body for body in own.values()}
+    return replace(function, body=(replace(loop, params=params), *picks), functions=nested)
