@@ -112,7 +112,7 @@ def test_compiled_gradients(f, rolled, args):
 
 
 @pytest.mark.usefixtures("every_gradient_pays")
-@pytest.mark.parametrize(("f", "rolled", "args"), PROGRAMS if DEEP else PROGRAMS[::2])
+@pytest.mark.parametrize(("f", "rolled", "args"), PROGRAMS if DEEP else PROGRAMS[::3])
 def test_gradients_of_compiled_functions(f, rolled, args):
     _check_gradients(f, args, lambda f: functools.partial(tracker.gradient, tracker.jit(f)))
 

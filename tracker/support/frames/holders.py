@@ -71,8 +71,8 @@ def places_of(x: Any) -> Iterator[Place]:
 
 def _class_of(holder: Any) -> type | None:
     """The class whose attributes a dict has. It caches what is assigned to it."""
-    if type(holder) is not dict or "__doc__" not in holder:  # which each class has
-        return None
+    if type(holder) is not dict or "__doc__" not in holder or "__builtins__" in holder:
+        return None  # each class has a `__doc__`; globals have one, too, and `__builtins__`
     return next((each for each in gc.get_referrers(holder) if isinstance(each, type)), None)
 
 
