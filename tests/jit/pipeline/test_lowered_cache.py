@@ -117,7 +117,7 @@ def test_bodies_that_two_programs_have_are_in_the_file(folder):
 
 
 LONG_LOOP = """
-import sys, numpy as np, tracker
+import numpy as np, tracker
 from tracker.jit.runtime.compile_queue import drain
 def f(x):
     for _ in range(600):
@@ -270,9 +270,10 @@ f = tracker.jit(lambda x: tracker.withgradient(lambda y: np.sum(np.tanh(y @ y) *
 x = np.linspace(0.0, 1.0, 400).reshape(20, 20)
 for _ in range(10):  # the first ones are interpreted
     value, (gradient,) = f(x)
-late = ("jit.schedule.plan", "jit.codegen.lower", "jit.scalar.real", "ir.passes.simplify")
+late = LATE
 print(value.tobytes(), gradient.tobytes(), [m for m in late if f"tracker.{m}" in sys.modules])
 """
+LATE = ["jit.schedule.plan", "jit.codegen.lower", "jit.scalar.real", "ir.passes.simplify"]
 LOOP = PROGRAM.replace("np.sum(np.tanh(y @ y) * y)", "repeated(y)").replace(
     "f = ",
     """
@@ -284,9 +285,13 @@ f = """,
 )
 
 
-@pytest.mark.parametrize("program", [PROGRAM, LOOP], ids=["array ops", "a loop run natively"])
-def test_the_second_process_does_not_import_the_compiler(folder, program):
-    outputs = [fresh_python.run(program).stdout for _ in range(2)]
-    late = "['jit.schedule.plan', 'jit.codegen.lower', 'jit.scalar.real', 'ir.passes.simplify']\n"
-    assert outputs[0].endswith(late)
-    assert outputs[1] == outputs[0].replace(late, "[]\n")
+@pytest.mark.parametrize(
+    ("program", "late"),
+    [(PROGRAM, [*LATE, "jit.pipeline.partition"]), (LOOP, LATE)],
+    ids=["array ops", "a loop run natively"],
+)
+def test_the_second_process_does_not_import_the_compiler(folder, program, late):
+    code = program.replace("LATE", str(late))
+    outputs = [fresh_python.run(code).stdout for _ in range(2)]
+    assert outputs[0].endswith(f"{late}\n")
+    assert outputs[1] == outputs[0].replace(f"{late}\n", "[]\n")
