@@ -204,32 +204,34 @@ class _NativeCall:
 
     def run(self, values: Sequence[Any]) -> Sequence[Any]:
         """The results for a flat list of values."""
-        results: Any = self.last(*values)
-        return self._run_by_class(values) if results is GuardFailed else results
+        results = self.last(*values)
+        found: Sequence[Any] = self._run_by_class(values) if results is GuardFailed else results
+        return found
 
     def compile(self, values: Sequence[Any]) -> bool:
         """Compile it for values of these classes and layouts; False if Python must run a part."""
         call, _ = signature.signature_of([_plain_layout(x) for x in values], {})
+        return self._code(call) is not None
+
+    def _code(self, call: Signature) -> Any:
+        """The native function for calls of this signature; None if Python must run a part."""
         if not call.is_native:  # an int beyond 64 bits
             raise GuardFailed
-        made = self._compiled(call)
-        if made is not None:
-            self.calls[call] = made
-        return made is not None
+        if call not in self.calls:
+            self.calls[call] = self._compiled(call)
+        return self.calls[call]
 
-    def _run_by_class(self, values: Sequence[Any]) -> Sequence[Any]:
+    def _run_by_class(self, values: Sequence[Any]) -> Any:
         plain = [_plain_layout(x) for x in values]
         call, leaves = signature.signature_of(plain, {})
-        if call not in self.calls:
-            self.compile(values)
-        native_call = self.calls[call]
+        native_call = self._code(call)
         if native_call is self.last and all(map(operator.is_, plain, values)):
             raise GuardFailed  # it has failed already
-        results: Any = native_call(*leaves)
+        results = native_call(*leaves)
         if results is GuardFailed:
             raise GuardFailed
         self.last = native_call
-        return tuple(results)
+        return results
 
     def _compiled(self, call: Signature) -> Any:
         function = self.program.traced

@@ -62,6 +62,7 @@ from tracker.tape.value import (
     keep_computed,
     lazy_values_of,
     make_lazy,
+    operand_aval,
     pending_operands,
     readonly_data,
 )
@@ -278,8 +279,7 @@ def _may_give_large(
     """Whether a result may be large though no operand is: a broadcast of two arrays, a product of
     two, or numbers that are put into zeros."""
     if "shape" in params and operands and isinstance(op.lower, (Expand, View)):
-        (first, *_) = operands
-        aval = first.aval if type(first) is Value else first
+        aval = operand_aval(operands[0])
         return type(aval) is _ndarray and math.prod(params["shape"]) * aval.itemsize >= threshold
     if len(operands) != 2:
         return False
