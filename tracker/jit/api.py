@@ -213,7 +213,8 @@ def _make(f: Callable[..., Any], options: JitOptions) -> Any:
 
 @functools.cache
 def _load_compiler() -> None:
-    """Import what every first call needs, which takes longer than to compile a small function."""
+    """Import what every first call needs, which takes longer than to compile a small function. What
+    imports llvmlite is imported within functions elsewhere, and found here by then."""
     with SIGNALS_DEFERRED:
         for module in ("dispatch.first_call", "pipeline.compile", "runtime.compile_queue"):
             import_module(f"tracker.jit.{module}")

@@ -85,7 +85,7 @@ from tracker.jit.tracing.trace import TracedRun, rebuild_arguments, static_leave
 from tracker.random.draw_ops import RollbackLog, UnrecordedDraws
 from tracker.support import errstate
 from tracker.support.array_copies import same_bytes
-from tracker.support.deferred_signals import SIGNALS_DEFERRED, enter_all
+from tracker.support.deferred_signals import enter_all
 from tracker.support.pickling import MadeFunction
 from tracker.support.structs import record
 from tracker.tape.observers import current_observer, has_active_transform
@@ -602,9 +602,8 @@ class JittedState:
         log: StateRollbackLog,
     ) -> Any:
         """The result of a traced call: by machine code, where large arrays are still lazy."""
-        with SIGNALS_DEFERRED:
-            from tracker.jit.dispatch import first_call
-            from tracker.jit.runtime import compile_queue
+        from tracker.jit.dispatch import first_call
+        from tracker.jit.runtime import compile_queue
 
         by_numpy = first_call.is_numpy_soon_done(traced, self.traces.compiles_synchronously)
         specialization = None

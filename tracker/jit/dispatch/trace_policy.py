@@ -238,15 +238,13 @@ class TracePolicy:
     def _compiled(self, compile: Callable[[], CompiledTrace]) -> CompiledTrace:
         """The result of the compiler, run with the options of this function."""
         with infrequent_gc(), compile_stage("planning", self.name):
-            with SIGNALS_DEFERRED:
-                from tracker.jit.llvm import object_cache as cache
+            from tracker.jit.llvm import object_cache as cache
 
             with cache.override_disk_cache(self.options.cache):
                 return compile()
 
     def _compile_trace(self, trace: Trace, lengths_vary: bool, can_be_quick: bool) -> CompiledTrace:
-        with SIGNALS_DEFERRED:
-            from tracker.jit.pipeline.compile import compile_call
+        from tracker.jit.pipeline.compile import compile_call
 
         compile = functools.partial(compile_call, trace, lengths_vary, can_be_quick)
         compiled = self._compiled(compile)
