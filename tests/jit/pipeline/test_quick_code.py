@@ -82,8 +82,9 @@ PROGRAMS = {
 
 @pytest.fixture
 def long_programs(monkeypatch):
-    """All programs count as long."""
+    """All programs count as long, and are soon optimised."""
     monkeypatch.setattr(artifact, "_LONG_PROGRAM", 0)
+    monkeypatch.setattr(compile, "_SECONDS_TO_OPTIMISE_LINE", 0.0)
     monkeypatch.setattr(compile, "_MAX_QUICK_OPERATIONS", 10**9)
 
 
@@ -120,6 +121,20 @@ def test_a_function_called_twice_is_not_optimised(long_programs):
     f(x), f(x)
     assert _code(f, x).optimised_job is None
     assert "compiled quickly until it is called often" in f.explain(x)
+
+
+@pytest.mark.parametrize(("threads", "is_optimised"), [(1, False), (2, True)])
+def test_on_one_processor_optimising_must_be_deserved(
+    long_programs, monkeypatch, threads, is_optimised
+):
+    """Until quick code has run for as long as it would take, it would only slow the program."""
+    monkeypatch.setattr(compile, "_SECONDS_TO_OPTIMISE_LINE", 1e6)
+    f, x = tracker.jit(PROGRAMS["functions"][0]), PROGRAMS["functions"][1]
+    with tracker.config(threads=threads):
+        for _ in range(24):
+            f(x)
+            drain()
+    assert (_code(f, x).optimised_job is not None) is is_optimised
 
 
 def test_short_and_heavy_programs_are_optimised_at_once(long_programs, monkeypatch):

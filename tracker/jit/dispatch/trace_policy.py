@@ -9,6 +9,7 @@ at the user's line, or raises CompileError where the function is strict.
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,15 @@ MAX_FAILED_TRACES = 3
 _MAX_BACKOFF_POWER = 8  # after duplicate and idle traces, up to 2**8 calls are not traced
 # For whether optimised code is ready; a look takes as long as a small call.
 _CALLS_BETWEEN_LOOKS = 8
+
+
+def _deserves_optimising(quick: CompiledTrace, seconds: float) -> bool:
+    """Whether quick code that has been in use for so long should be optimised. Where the compiler
+    shares the processor with the program, that takes its time from it: no more than the quick code
+    has had, which may not be needed any longer."""
+    from tracker.jit.runtime.thread_pool import thread_count
+
+    return thread_count() > 1 or seconds >= quick.optimising_seconds
 
 
 def opaque_reason(call: Signature, leaves: Sequence[Any]) -> str:
@@ -159,24 +169,26 @@ class TracePolicy:
         compiled = specialization.compiled
         if compiled.entry is not None:
             if compiled.optimised is not None:
-                again = functools.partial(self._optimise, specialization, compiled.optimised)
+                again = functools.partial(self._optimise, specialization, time.perf_counter())
                 compiled.entry.on_called_often = again
             with SIGNALS_DEFERRED:
                 native.push_entry(self.native(), compiled.entry)
         specialization.is_pending = False
 
-    def _optimise(
-        self, specialization: Specialization, compile: Callable[[], CompiledTrace]
-    ) -> None:
+    def _optimise(self, specialization: Specialization, installed_at: float) -> None:
         """Optimise the code of a specialisation that is called often, in the background; once that
         is done, or if a call must wait for it, remove the quick code: the next call installs the
         new one."""
         from tracker.jit.runtime import compile_queue
 
         quick = specialization.compiled
+        assert quick.optimised is not None
         job = specialization.optimised_job
         if job is None:
-            work = functools.partial(self._compiled, compile)
+            if not _deserves_optimising(quick, time.perf_counter() - installed_at):
+                quick.entry.count_again(_CALLS_BETWEEN_LOOKS)
+                return
+            work = functools.partial(self._compiled, quick.optimised)
             job = specialization.optimised_job = compile_queue.enqueue(work)
             if not self.compiles_synchronously:
                 compile_queue.start(job)

@@ -30,6 +30,8 @@ _MAX_QUICK_OPERATIONS = 10**9  # in one call; more are worth waiting for optimis
 # takes 15 us for a line, and gains 0.2 ns for an operation.
 _MIN_OPERATIONS_OF_LINE = 300
 
+_SECONDS_TO_OPTIMISE_LINE = 5e-5
+
 _executor = lazy_import("tracker.jit.pipeline.executor", "executor")
 _host_call = lazy_import("tracker.jit.pipeline.partition", "host_call")
 
@@ -75,6 +77,7 @@ def _compile_native(trace: Trace, lengths_vary: bool, can_be_quick: bool) -> Com
     computes_much = operations > _MIN_OPERATIONS_OF_LINE * lowered.line_count
     quick = compiled(KERNELS_OPTIMISED if computes_much else QUICK)
     quick.optimised = functools.partial(compiled, OPTIMISED)
+    quick.optimising_seconds = lowered.line_count * _SECONDS_TO_OPTIMISE_LINE
     return quick
 
 

@@ -54,8 +54,8 @@ class LinkedProgram:
 @record()
 class CompiledTrace:
     """The result of compiling a trace. `entry` is the native entry of a program that is one native
-    call, else `run` executes its stages; `optimised` compiles quick code again; `seconds` are those
-    of each step."""
+    call, else `run` executes its stages; `optimised` compiles quick code again, which takes about
+    `optimising_seconds`; `seconds` are those of each step."""
 
     program: Program
     pieces: list[LinkedProgram]
@@ -63,6 +63,7 @@ class CompiledTrace:
     entry: Any = None
     run: Callable[[Sequence[Any]], tuple[Any, ...]] | None = None
     optimised: Callable[[], CompiledTrace] | None = None
+    optimising_seconds: float = 0.0
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
