@@ -104,8 +104,8 @@ def read_gmm(given):
 
 @jit
 def kmeans(points, centroids):
-    squares = np.sum(points**2, axis=1)[:, None] + np.sum(centroids**2, axis=1)
-    return np.sum(np.min(squares - 2 * points @ centroids.T, axis=1))
+    squares = np.sum(centroids**2, axis=1)[:, None]
+    return np.sum(points**2) + np.sum(np.min(squares - 2 * centroids @ points.T, axis=0))
 
 
 @jit
