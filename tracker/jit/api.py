@@ -213,10 +213,16 @@ def _make(f: Callable[..., Any], options: JitOptions) -> Any:
 
 @functools.cache
 def _load_compiler() -> None:
-    """Import what every first call needs, which takes longer than to compile a small function. What
-    imports llvmlite is imported within functions elsewhere, and found here by then."""
+    """Import what every first call needs, which takes longer than to compile a small function: the
+    passes and the code generator only where no program is on disk yet. What imports llvmlite is
+    imported within functions elsewhere, and found here by then."""
+    modules = ["dispatch.first_call", "pipeline.compile", "runtime.compile_queue"]
     with SIGNALS_DEFERRED:
-        for module in ("dispatch.first_call", "pipeline.compile", "runtime.compile_queue"):
+        from tracker.jit.llvm import object_cache
+
+        if not object_cache.has_files(".program"):
+            modules += ["codegen.lower", "pipeline.pass_order", "pipeline.loop_carried"]
+        for module in modules:
             import_module(f"tracker.jit.{module}")
         drop_in_for(np)  # which makes those of all of NumPy
 

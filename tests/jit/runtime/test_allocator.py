@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tracker
-from tracker.jit.runtime import allocator
+from tracker.jit.runtime import allocator, c_symbols
 
 
 @pytest.fixture(
@@ -38,9 +38,8 @@ def double(N):
 @pytest.fixture
 def blocks():
     """take(size) and give(address, size)."""
-    symbols = allocator.symbols()
-    take = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int64)(symbols["tk.take"])
-    give = ctypes.CFUNCTYPE(None, ctypes.c_size_t, ctypes.c_int64)(symbols["tk.give"])
+    take = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int64)(c_symbols.address_of("tk.take"))
+    give = ctypes.CFUNCTYPE(None, ctypes.c_size_t, ctypes.c_int64)(c_symbols.address_of("tk.give"))
     return take, give
 
 

@@ -150,6 +150,16 @@ def _read_object(text: str, level: int, symbols: Mapping[str, int] | None) -> en
     return read(_file_name(text, level), load) if directory() is not None else None
 
 
+def has_files(suffix: str) -> bool:
+    """Whether there is any file with this suffix."""
+    folder = directory()
+    with SIGNALS_DEFERRED, contextlib.suppress(OSError):
+        if folder is not None:
+            with os.scandir(folder) as entries:
+                return any(entry.name.endswith(suffix) for entry in entries)
+    return False
+
+
 def _file_name(text: str, level: int) -> str:
     parts = (engine.host_description(), str(level), text)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest() + ".o"

@@ -155,7 +155,7 @@ def _addresses(lowered: LoweredProgram, level: int) -> dict[str, int]:
         elif name == thread_pool.NAME:
             symbols.update(thread_pool.symbols())
         elif name == interrupt_checks.NAME:
-            symbols.update(interrupt_checks.symbols())
+            symbols[name] = c_symbols.address_of(name)
         else:
             symbols[name] = _routine_address(name, level)
     return symbols
@@ -164,5 +164,5 @@ def _addresses(lowered: LoweredProgram, level: int) -> dict[str, int]:
 def _allocator_address(name: str, size: int) -> int:
     """The function that allocates scratch of this size, or frees it."""
     if size >= allocator.MIN_BLOCK:
-        return allocator.symbols()[name]
+        return c_symbols.address_of(name)
     return c_symbols.address_of(_RAW_MEMORY[name])

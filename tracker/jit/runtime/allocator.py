@@ -23,9 +23,7 @@ from __future__ import annotations
 import os
 import sys
 
-from tracker.jit.llvm import engine, object_cache
-from tracker.jit.llvm.function_writer import FunctionWriter, c_function, functions_text
-from tracker.jit.llvm.lock import locked_cache
+from tracker.jit.llvm.function_writer import FunctionWriter, c_function
 from tracker.jit.runtime.cpython_layout import BIG_BYTES
 
 NAMES = ("tk.take", "tk.give")
@@ -49,7 +47,7 @@ def _kept_bytes_limit() -> int:
     return min(_MAX_KEPT_BYTES, memory // _MEMORY_FRACTION)
 
 
-_VARIABLES = f"""
+VARIABLES = f"""
 %handler = type {{ [127 x i8], i8, ptr, ptr, ptr, ptr, ptr }}
 @blocks = internal global [{MAX_BLOCKS} x ptr] zeroinitializer
 @lengths = internal global [{MAX_BLOCKS} x i64] zeroinitializer
@@ -191,13 +189,6 @@ def _freed(c: FunctionWriter) -> None:
         c.call("void", "tk.give", ["ptr %block", "i64 %size"])
 
 
-@locked_cache
-def _allocator_module() -> engine.Module:
-    handlers = (_new(), _cleared(), _resized(), _freed())
-    text = functions_text((_take(), _give(), _evict(), *handlers), _VARIABLES)
-    return object_cache.compile_or_load(text, level=engine.QUICK)
-
-
-def symbols() -> dict[str, int]:
-    """The addresses of the functions, and of the struct for NumPy."""
-    return {name: _allocator_module().address(name) for name in (*NAMES, "tk.handler")}
+def functions() -> tuple[FunctionWriter, ...]:
+    """The two functions, and those of NumPy's struct."""
+    return (_take(), _give(), _evict(), _new(), _cleared(), _resized(), _freed())

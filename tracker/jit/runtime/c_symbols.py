@@ -21,7 +21,7 @@ from tracker.errors import CompileError
 from tracker.jit.guards.class_guard import type_slot
 from tracker.jit.llvm import engine, object_cache
 from tracker.jit.llvm.lock import locked_cache
-from tracker.jit.runtime import allocator, entry_writer, native_helpers
+from tracker.jit.runtime import entry_writer, native_helpers
 
 C_FUNCTION = re.compile(r"@(_?Py\w+|native\.\w+)\(")
 _TP_ALLOC_SLOT = 47
@@ -42,30 +42,22 @@ _HANDLER_NAME = b"mem_handler"  # the capsule keeps a pointer to these bytes
 
 @locked_cache
 def helper_module() -> engine.Module:
-    """The functions that entries share, and the slots of callable types."""
+    """The functions that entries and plans share, and the slots of callable types."""
     text = native_helpers.helpers_text()
     names = set(C_FUNCTION.findall(text))
     symbols = {name: address_of(name) for name in names if name.startswith(("Py", "_Py"))}
-    symbols["_Py_NoneStruct"] = id(None)
-    return object_cache.compile_or_load(text, level=engine.QUICK, symbols=symbols)
-
-
-@locked_cache
-def _big_array_module() -> engine.Module:
-    """The functions that allocate large arrays."""
-    names = ("Py_DecRef", *NUMPY_API_INDEX)
-    symbols = {name: address_of(name) for name in names}
-    symbols["ndarray"] = id(np.ndarray)
-    symbols["handler"] = id(_handler_capsule())
+    symbols |= {"_Py_NoneStruct": id(None), "ndarray": id(np.ndarray)}
     symbols["handler.numpy"] = _read_pointer(numpy_api()[_DEFAULT_HANDLER_INDEX])
-    text = native_helpers.big_arrays_text()
     return object_cache.compile_or_load(text, level=engine.QUICK, symbols=symbols)
 
 
 @locked_cache
 def _handler_capsule() -> Any:
     """The capsule that makes NumPy allocate an array's memory from our blocks."""
-    return _new_capsule(allocator.symbols()["tk.handler"], _HANDLER_NAME, None)
+    helpers = helper_module()
+    capsule = _new_capsule(helpers.address("tk.handler"), _HANDLER_NAME, None)
+    ctypes.c_size_t.from_address(helpers.address("handler")).value = id(capsule)
+    return capsule
 
 
 @contextlib.contextmanager
@@ -99,12 +91,10 @@ def _read_pointer(address: int) -> int:
 
 def address_of(name: str) -> int:
     """The address of a function of CPython's or NumPy's C API, or of a helper."""
-    if name.startswith("native."):
-        return (
-            _big_array_module()
-            if name in entry_writer.ARRAY_CONSTRUCTORS.values()
-            else helper_module()
-        ).address(name)
+    if name.startswith(("native.", "tk.")):
+        if name in entry_writer.ARRAY_CONSTRUCTORS.values():
+            _handler_capsule()  # they read it
+        return helper_module().address(name)
     if name in NUMPY_API_INDEX:
         return int(numpy_api()[NUMPY_API_INDEX[name]])
     try:

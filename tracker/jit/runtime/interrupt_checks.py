@@ -10,10 +10,7 @@ Invariant: a loop of less than some milliseconds makes no checks.
 from __future__ import annotations
 
 from tracker.ir.graph import Atom, Const
-from tracker.jit.llvm import engine, object_cache
-from tracker.jit.llvm.function_writer import FunctionWriter, c_function, functions_text
-from tracker.jit.llvm.lock import locked_cache
-from tracker.jit.runtime import c_symbols
+from tracker.jit.llvm.function_writer import FunctionWriter, c_function
 
 NAME = "tk.pause"
 DECLARATION = f"declare i64 @{NAME}(ptr)"
@@ -22,7 +19,7 @@ _LARGE_STEP = 100_000  # elements of a step that asks each time
 
 
 @c_function(NAME, "ptr %since", "i64")
-def _pause(c: FunctionWriter) -> str:
+def pause(c: FunctionWriter) -> str:
     known, now = c.load("%since"), c.call("i64", "time", ["ptr null"])
     c.return_if(c.compare("eq", now, known), 0)
     c.store(now, "%since")
@@ -46,16 +43,3 @@ def check_interval(elements: int, is_slow: bool, count: Atom | None) -> int | No
     if not elements:
         return 1024
     return 16 if elements < _LARGE_STEP else 1
-
-
-@locked_cache
-def _pause_module() -> engine.Module:
-    names = ("PyGILState_Ensure", "PyErr_CheckSignals", "PyGILState_Release")
-    symbols = {name: c_symbols.address_of(name) for name in names}
-    text = functions_text([_pause()])
-    return object_cache.compile_or_load(text, level=engine.QUICK, symbols=symbols)
-
-
-def symbols() -> dict[str, int]:
-    """The symbols of a plan with long loops."""
-    return {NAME: _pause_module().address(NAME)}

@@ -1,11 +1,12 @@
-"""Functions that entries share, and the slots of callable types, as LLVM text.
+"""Functions that entries and plans share, and the slots of callable types, as LLVM text.
 
-They are compiled once for a process and bound like C functions (`c_symbols.py`).
+They are compiled once for a machine, as one module, and bound like C functions (`c_symbols.py`).
 """
 
 from __future__ import annotations
 
 from tracker.jit.llvm.function_writer import FunctionWriter, c_function, functions_text
+from tracker.jit.runtime import allocator, interrupt_checks
 from tracker.jit.runtime.cpython_layout import (
     BYTEORDER,
     CALL,
@@ -24,13 +25,20 @@ from tracker.jit.runtime.cpython_layout import (
     TYPE_NUMBER,
 )
 
+_VARIABLES = f"""{allocator.VARIABLES}
+@handler = global ptr null
+@handler.numpy = external global ptr
+@ndarray = external global ptr
+@_Py_NoneStruct = external global i8
+"""
+
 
 def helpers_text() -> str:
-    """What entries of any kind call, and the slots of callable types."""
+    """All of these functions."""
     checks = (_unreported(), _attribute(), _fields(), _held(), _distinct(), _equal(), _dtype())
-    others = (_copy(), _release(), _tell())
+    others = (_copy(), _release(), _tell(), _empty(), _big(), interrupt_checks.pause())
     slots = (_slow(), _traverse(), _clear(), _dealloc(), _bind())
-    return functions_text((*checks, *others, *slots), "@_Py_NoneStruct = external global i8")
+    return functions_text((*checks, *others, *slots, *allocator.functions()), _VARIABLES)
 
 
 # Checks -------------------------------------------------------------------------------------------
@@ -225,15 +233,9 @@ def _bind(c: FunctionWriter) -> str:
 
 
 # Large arrays -------------------------------------------------------------------------------------
-
-
-def big_arrays_text() -> str:
-    """Functions that allocate large arrays, in C order or with given strides, in our own blocks
-    unless the user has chosen a memory handler. They have the signatures of NumPy's functions, so
-    that an entry's text is the same for small and large shapes."""
-    names = ("ndarray", "handler", "handler.numpy")
-    variables = "\n".join(f"@{name} = external global ptr" for name in names)
-    return functions_text((_empty(), _big()), variables)
+# In C order or with given strides, in our own blocks unless the user has chosen a memory handler,
+# with the signatures of NumPy's functions: an entry's text is the same for small and large shapes.
+# `@handler` is the capsule of our handler.
 
 
 @c_function("native.empty", "i32 %rank, ptr %dims, ptr %descr, i32 %order", "ptr")
@@ -261,7 +263,7 @@ def _big(c: FunctionWriter) -> str:
     c.call("void", "Py_DecRef", [f"ptr {now}"])
     with c.when(c.let(f"icmp ne ptr {now}, @handler.numpy")):
         c.leave(make())
-    with c.when(c.is_null(use("@handler"))):
+    with c.when(c.is_null(use(c.load("@handler", kind="ptr")))):
         c.leave(make())
     made = make()
     use("@handler.numpy")
