@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracker.ir.graph import Function
-from tracker.jit.codegen.control_flow import body_slots
 from tracker.jit.codegen.lower import coalesced_in_body
 from tracker.jit.pipeline.step_planners import STEP_PLANNERS
+from tracker.jit.runtime.lazy_imports import lazy_import
 from tracker.jit.schedule.buffer_coalescing import Coalescing
 from tracker.jit.schedule.plan import make_plan
 from tracker.jit.schedule.plan_data import Buffer, CarryMoves, ControlFlow, Plan, carry_moves
 from tracker.ops.shape.memory_order import MemoryOrder
 from tracker.support.structs import record
+
+_body_slots = lazy_import("tracker.jit.codegen.control_flow", "body_slots")
 
 
 def planned(
@@ -72,7 +74,7 @@ def _body_plan(plan: Plan, moves: CarryMoves) -> _BodyPlan:
         old, new = plan.locations[plan.function.inputs[at]].buffer, plan.outputs[to]
         if old is not None and isinstance(new, Buffer):
             (kept if old is new else others)[old] = new
-    coalesced = coalesced_in_body(plan, body_slots(plan.function), others) if others else {}
+    coalesced = coalesced_in_body(plan, _body_slots(plan.function), others) if others else {}
     coalesced = {**kept, **coalesced}
     in_place = [new.slot for old, new in (kept | others).items() if coalesced.get(old) is new]
     return _BodyPlan(plan, frozenset(in_place), coalesced)
