@@ -213,13 +213,16 @@ def _make(f: Callable[..., Any], options: JitOptions) -> Any:
 
 @functools.cache
 def _load_compiler() -> None:
-    """Import what every first call needs, which takes longer than to compile a small function: the
-    passes and the code generator only where no program is on disk yet. What imports llvmlite is
-    imported within functions elsewhere, and found here by then."""
+    """Import what every first call needs, which takes longer than to compile a small function, and
+    hash our files: the passes and the code generator only where no program is on disk yet. What
+    imports llvmlite is imported within functions elsewhere, and found here by then."""
     modules = ["dispatch.first_call", "pipeline.compile", "runtime.compile_queue"]
     with SIGNALS_DEFERRED:
         from tracker.jit.llvm import object_cache
+        from tracker.jit.pipeline import lowered_cache
 
+        if object_cache.directory() is not None:
+            lowered_cache.source_fingerprint()
         if not object_cache.has_files(".program"):
             modules += ["codegen.lower", "pipeline.pass_order", "pipeline.loop_carried"]
         for module in modules:

@@ -155,7 +155,7 @@ def test_different_programs_are_lowered(folder, made, monkeypatch):
         run(fast, *args)
         assert len(made) == count
     changes = [
-        (lowered_cache, "_source_fingerprint", lambda: "other files"),
+        (lowered_cache, "source_fingerprint", lambda: "other files"),
         (engine, "host_description", lambda: "another machine"),
         (np, "__version__", "99"),
     ]

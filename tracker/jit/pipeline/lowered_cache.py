@@ -65,7 +65,7 @@ def _file_name(program: Program, bodies: Bodies) -> str | None:
     is_shown = settings.dump or settings.perf or settings.gdb
     if object_cache.directory() is None or settings.check or is_shown:
         return None
-    mark, source = fingerprint(program.traced), _source_fingerprint()
+    mark, source = fingerprint(program.traced), source_fingerprint()
     if mark is None or source is None:
         return None
     called = (bodies.name, _blas_fingerprint(program.traced))
@@ -92,7 +92,7 @@ def _may_call_blas(function: Function) -> bool:
 
 
 @functools.cache
-def _source_fingerprint() -> str | None:
+def source_fingerprint() -> str | None:
     """A hash of the sizes and times of this package's files; None if there are no files."""
     root = Path(errors.__file__).parent
     with SIGNALS_DEFERRED:
