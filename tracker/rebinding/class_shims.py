@@ -48,6 +48,8 @@ def _getattr(x: Any, name: str, /, *default: Any) -> Any:
 
 
 CLASS_SHIMS: Mapping[str, Any] = {"type": _type_shim, "hasattr": _hasattr, "getattr": _getattr}
+# All that may stand in globals in front of Python's own; the compiler adds its shims.
+KNOWN_SHIMS: dict[str, Any] = {**CLASS_SHIMS}
 
 
 def plain_value(x: Any) -> Any:
@@ -58,6 +60,6 @@ def plain_value(x: Any) -> Any:
     return value_of(x).aval if type(x) is Tracked else x
 
 
-def is_class_shim(name: str, x: Any) -> bool:
+def is_shim(name: str, x: Any) -> bool:
     """Whether a name in globals is bound to its shim."""
-    return name in CLASS_SHIMS and CLASS_SHIMS[name] is x
+    return name in KNOWN_SHIMS and KNOWN_SHIMS[name] is x

@@ -9,10 +9,11 @@ from functools import partial
 from typing import Any
 
 from tracker.rebinding.bindings import Binding, Exchanged, ItemBindings
-from tracker.rebinding.class_shims import CLASS_SHIMS, is_class_shim
+from tracker.rebinding.class_shims import CLASS_SHIMS, KNOWN_SHIMS, is_shim
 from tracker.rebinding.drop_in_lookup import ORIGINALS, PLAIN_CLASSES, drop_in_for, leads_further
 from tracker.rebinding.reachable_objects import reachable
 from tracker.rebinding.user_code import NAMESPACES, Packages
+from tracker.support.weakrefs import WeakIdentityDict
 
 _MAX_NAMES = 32  # exchanged whether they are used or not: `from numpy import *` gives hundreds
 _ABSENT = None  # what `dict.get` gives for one of Python's own names
@@ -27,13 +28,14 @@ class Namespace(ItemBindings):
     candidates  those that hold an object with a drop-in
     watched     names that lead to `bindings`, and their objects
     code        what the names lead to: see `reachable`
-    used_names  by the code that is known; some of Python's own have a shim
+    known_code  what is executed with these globals, as far as is known
+    used_names  by this code; some of Python's own have a shim
     imports     whether that code imports something when it runs
     """
 
     __slots__ = (
-        *("__weakref__", "candidates", "code", "get", "imports", "names", "bindings"),
-        *("used_names", "version", "watched"),
+        *("__weakref__", "bindings", "candidates", "code", "get", "imports", "known_code"),
+        *("names", "used_names", "version", "watched"),
     )
 
     def __init__(self, space: dict[str, Any]) -> None:
@@ -45,6 +47,7 @@ class Namespace(ItemBindings):
         self.watched: list[tuple[str, Any]] = []
         self.code: list[Any] = []
         self.bindings: list[Binding] = []
+        self.known_code: WeakIdentityDict[bool] = WeakIdentityDict()
         self.used_names: set[str] = set()
         self.imports = False
 
@@ -91,7 +94,7 @@ class Namespace(ItemBindings):
     def look(self, packages: Packages) -> None:
         """Look at all names."""
         held = {each[0]: each for each in self.candidates} if self.holders else {}
-        items = [each for each in [*self.holder.items()] if not is_class_shim(*each)]
+        items = [each for each in [*self.holder.items()] if not is_shim(*each)]
         self.candidates, self.watched, self.code, self.bindings = [], [], [], []
         for name, x in items:
             if type(x) in PLAIN_CLASSES or name == "__builtins__":
@@ -116,12 +119,16 @@ class Namespace(ItemBindings):
 
     def add_code(self, code: types.CodeType) -> None:
         """Note the names that code with these globals uses."""
-        todo = [code]
+        if code in self.known_code:
+            return
+        self.known_code[code] = True
+        todo, count = [code], len(self.used_names)
         for each in todo:
             self.used_names.update(each.co_names)
             self.imports |= _IMPORT_NAME in each.co_code[::2]
             todo += [x for x in each.co_consts if type(x) is types.CodeType]
-        self._choose()
+        if len(self.used_names) > count:
+            self._choose()
 
     def _choose(self) -> None:
         """Choose the names that are exchanged."""
@@ -132,7 +139,7 @@ class Namespace(ItemBindings):
         self.exchanged = [*found, *((name, _ABSENT, CLASS_SHIMS[name]) for name in shimmed)]
 
     def _length(self) -> int:
-        return len(self.holder) - sum(self.get(name) is x for name, x in CLASS_SHIMS.items())
+        return len(self.holder) - sum(self.get(name) is x for name, x in KNOWN_SHIMS.items())
 
 
 def is_exchanged(space: dict[str, Any]) -> bool:

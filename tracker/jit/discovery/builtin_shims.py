@@ -29,7 +29,7 @@ import numpy as np
 from tracker import tree
 from tracker.errors import UnsupportedError
 from tracker.ir.op import NUMPY
-from tracker.rebinding.class_shims import CLASS_SHIMS, plain_value
+from tracker.rebinding.class_shims import CLASS_SHIMS, KNOWN_SHIMS, plain_value
 from tracker.rebinding.namespaces import is_exchanged
 from tracker.tape.observers import is_deriving
 from tracker.tape.tracing.tracer import current_tracer, note_of_this_iteration, start_loop
@@ -131,6 +131,7 @@ BUILTIN_SHIMS: Mapping[str, Any] = {
     "print": _print,
 }
 SHIMMED_NAMES = frozenset(BUILTIN_SHIMS)
+KNOWN_SHIMS.update(BUILTIN_SHIMS)
 
 
 class BuiltinShims:

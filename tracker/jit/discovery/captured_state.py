@@ -94,7 +94,7 @@ from tracker.jit.guards.source import (
     is_data_descriptor,
     source_children,
 )
-from tracker.rebinding.class_shims import is_class_shim
+from tracker.rebinding.class_shims import is_shim
 from tracker.support.instances import (
     cell_contents,
     class_attribute,
@@ -498,7 +498,7 @@ class _Walker:
         for name in missing & vars(builtins).keys():
             self.purity.add(vars(builtins)[name], name)
         found = names.globals & f.__globals__.keys()
-        found = {name for name in found if not is_class_shim(name, f.__globals__[name])}
+        found = {name for name in found if not is_shim(name, f.__globals__[name])}
         if names.reads_any_global:
             found |= {name for name, x in f.__globals__.items() if is_data_global(name, x)}
         return found
