@@ -47,15 +47,16 @@ MAX_FAILED_TRACES = 3
 _MAX_BACKOFF_POWER = 8  # after duplicate and idle traces, up to 2**8 calls are not traced
 # For whether optimised code is ready; a look takes as long as a small call.
 _CALLS_BETWEEN_LOOKS = 8
+_QUICK_SECONDS_PER_OPTIMISING = 3  # on one processor
 
 
 def _deserves_optimising(quick: CompiledTrace, seconds: float) -> bool:
     """Whether quick code that has been in use for so long should be optimised. Where the compiler
-    shares the processor with the program, that takes its time from it: no more than the quick code
-    has had, which may not be needed any longer."""
+    shares the processor with the program, it takes time from what runs meanwhile, perhaps other
+    functions: a small part of what the quick code has had."""
     from tracker.jit.runtime.thread_pool import thread_count
 
-    return thread_count() > 1 or seconds >= quick.optimising_seconds
+    return thread_count() > 1 or seconds >= _QUICK_SECONDS_PER_OPTIMISING * quick.optimising_seconds
 
 
 def opaque_reason(call: Signature, leaves: Sequence[Any]) -> str:
