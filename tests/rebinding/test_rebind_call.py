@@ -15,6 +15,7 @@ from concurrently import at_once
 
 import tracker
 from tracker.rebinding import rebind_call
+from tracker.rebinding.namespaces import namespace_of
 
 USER = """
 import numpy as np
@@ -394,3 +395,22 @@ def test_a_generator_that_outlives_the_derivative(user):
 
     assert tracker.gradient(f, 2.0) == (5.0,)
     assert not any(map(tracker.istracked, next(kept[0])))
+
+
+def test_shims_of_a_trace_are_no_changes_of_the_users():
+    """Globals are looked at again only when the user has bound something there."""
+
+    def f(x):
+        for _ in range(2):
+            x = x * x if isinstance(x, object) else x
+        return numpy.sum(x)
+
+    def version():
+        return namespace_of(f.__globals__).version
+
+    tracker.gradient(f, numpy.ones(3))
+    seen = version()
+    jitted = tracker.jit(lambda x: tracker.gradient(f, x))
+    for n in (3, 3, 4):
+        jitted(numpy.ones(n)), tracker.gradient(f, numpy.ones(n))
+    assert version() == seen

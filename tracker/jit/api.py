@@ -213,8 +213,8 @@ def _make(f: Callable[..., Any], options: JitOptions) -> Any:
 
 @functools.cache
 def _load_compiler() -> None:
-    """Import what every first call needs, which takes longer than to compile a small function, and
-    hash our files: the passes and the code generator only where no program is on disk yet. What
+    """Import what every first call needs, which takes longer than to compile a small function; the
+    passes and the code generator, too, where no program is on disk yet. Our files are hashed. What
     imports llvmlite is imported within functions elsewhere, and found here by then."""
     modules = ["dispatch.first_call", "pipeline.compile", "runtime.compile_queue"]
     with SIGNALS_DEFERRED:

@@ -30,7 +30,7 @@ _MAX_QUICK_OPERATIONS = 10**9  # in one call; more are worth waiting for optimis
 # takes 15 us for a line, and gains 0.2 ns for an operation.
 _MIN_OPERATIONS_OF_LINE = 300
 
-_SECONDS_TO_OPTIMISE_LINE = 5e-5
+_SECONDS_TO_OPTIMISE_LINE = 5e-5  # in programs of 2,500 to 13,000 lines
 
 _executor = lazy_import("tracker.jit.pipeline.executor", "executor")
 _host_call = lazy_import("tracker.jit.pipeline.partition", "host_call")
