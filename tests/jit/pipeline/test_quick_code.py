@@ -127,7 +127,7 @@ def test_a_function_called_twice_is_not_optimised(long_programs):
 def test_on_one_processor_optimising_must_be_deserved(
     long_programs, monkeypatch, threads, is_optimised
 ):
-    """Until quick code has run for as long as it would take, it would only slow the program."""
+    """Until quick code has been in use for far longer than it takes, it would slow the program."""
     monkeypatch.setattr(compile, "_SECONDS_TO_OPTIMISE_LINE", 1e6)
     f, x = tracker.jit(PROGRAMS["functions"][0]), PROGRAMS["functions"][1]
     with tracker.config(threads=threads):

@@ -176,10 +176,12 @@ class TracePolicy:
                 native.push_entry(self.native(), compiled.entry)
         specialization.is_pending = False
 
-    def _optimise(self, specialization: Specialization, installed_at: float) -> None:
+    def _optimise(
+        self, specialization: Specialization, installed_at: float, calls: int = _CALLS_BETWEEN_LOOKS
+    ) -> None:
         """Optimise the code of a specialisation that is called often, in the background; once that
         is done, or if a call must wait for it, remove the quick code: the next call installs the
-        new one."""
+        new one. `calls`: until the next look, if it does not deserve that yet."""
         from tracker.jit.runtime import compile_queue
 
         quick = specialization.compiled
@@ -187,7 +189,9 @@ class TracePolicy:
         job = specialization.optimised_job
         if job is None:
             if not _deserves_optimising(quick, time.perf_counter() - installed_at):
-                quick.entry.count_again(_CALLS_BETWEEN_LOOKS)
+                later = functools.partial(self._optimise, specialization, installed_at, 2 * calls)
+                quick.entry.on_called_often = later
+                quick.entry.count_again(calls)
                 return
             work = functools.partial(self._compiled, quick.optimised)
             job = specialization.optimised_job = compile_queue.enqueue(work)
