@@ -21,7 +21,7 @@ from tracker.errors import CompileError
 from tracker.jit.guards.class_guard import type_slot
 from tracker.jit.llvm import engine, object_cache
 from tracker.jit.llvm.lock import locked_cache
-from tracker.jit.runtime import entry_writer, native_helpers
+from tracker.jit.runtime import native_helpers
 
 C_FUNCTION = re.compile(r"@(_?Py\w+|native\.\w+)\(")
 _TP_ALLOC_SLOT = 47
@@ -40,24 +40,28 @@ _DEFAULT_HANDLER_INDEX = 306
 _HANDLER_NAME = b"mem_handler"  # the capsule keeps a pointer to these bytes
 
 
-@locked_cache
 def helper_module() -> engine.Module:
     """The functions that entries and plans share, and the slots of callable types."""
+    return _helpers()[0]
+
+
+def _handler_capsule() -> Any:
+    """The capsule that makes NumPy allocate an array's memory from our blocks."""
+    return _helpers()[1]
+
+
+@locked_cache
+def _helpers() -> tuple[engine.Module, Any]:
+    """The module, and the capsule, which refer to each other."""
     text = native_helpers.helpers_text()
     names = set(C_FUNCTION.findall(text))
     symbols = {name: address_of(name) for name in names if name.startswith(("Py", "_Py"))}
     symbols |= {"_Py_NoneStruct": id(None), "ndarray": id(np.ndarray)}
     symbols["handler.numpy"] = _read_pointer(numpy_api()[_DEFAULT_HANDLER_INDEX])
-    return object_cache.compile_or_load(text, level=engine.QUICK, symbols=symbols)
-
-
-@locked_cache
-def _handler_capsule() -> Any:
-    """The capsule that makes NumPy allocate an array's memory from our blocks."""
-    helpers = helper_module()
+    helpers = object_cache.compile_or_load(text, level=engine.QUICK, symbols=symbols)
     capsule = _new_capsule(helpers.address("tk.handler"), _HANDLER_NAME, None)
     ctypes.c_size_t.from_address(helpers.address("handler")).value = id(capsule)
-    return capsule
+    return helpers, capsule
 
 
 @contextlib.contextmanager
@@ -92,8 +96,6 @@ def _read_pointer(address: int) -> int:
 def address_of(name: str) -> int:
     """The address of a function of CPython's or NumPy's C API, or of a helper."""
     if name.startswith(("native.", "tk.")):
-        if name in entry_writer.ARRAY_CONSTRUCTORS.values():
-            _handler_capsule()  # they read it
         return helper_module().address(name)
     if name in NUMPY_API_INDEX:
         return int(numpy_api()[NUMPY_API_INDEX[name]])
