@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import opcode
+import operator
 import types
 import weakref
 from functools import partial
@@ -139,7 +140,9 @@ class Namespace(ItemBindings):
         self.exchanged = [*found, *((name, _ABSENT, CLASS_SHIMS[name]) for name in shimmed)]
 
     def _length(self) -> int:
-        return len(self.holder) - sum(self.get(name) is x for name, x in KNOWN_SHIMS.items())
+        """How many names there are but for shims. (Each derivative asks twice.)"""
+        found = map(self.get, KNOWN_SHIMS)
+        return len(self.holder) - sum(map(operator.is_, found, KNOWN_SHIMS.values()))
 
 
 def is_exchanged(space: dict[str, Any]) -> bool:
