@@ -93,6 +93,28 @@ def test_abstract_values_have_the_layout_of_results(op, sample):
         assert all(have == want for n, have, want in steps if n > 1), (form.strides, found.strides)
 
 
+LINEAR_CASES = [case for case in CASES if case.values[0].linear]
+
+
+@pytest.mark.parametrize("op, sample", LINEAR_CASES)
+def test_pullbacks_of_linear_ops_read_no_numbers_of_floats(op, sample):
+    is_float = [np.result_type(x).kind in "fc" for x in sample.operands]
+
+    def cotangents(floats):
+        def f(*now):
+            given_ = iter(now)
+            xs = [next(given_) if m else x for x, m in zip(sample.operands, is_float, strict=True)]
+            return apply(op, tuple(xs), sample.params)
+
+        y, pull = pullback(f, *floats)
+        return pull(np.arange(1, np.size(y) + 1, dtype=np.result_type(y)).reshape(np.shape(y)))
+
+    floats = [x for x, m in zip(sample.operands, is_float, strict=True) if m]
+    of_zeros = cotangents([x * 0 for x in floats])
+    for one, other in zip(cotangents(floats), of_zeros, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 KINDS = ["?", "i1", "u1", "i4", "i8", "u8", "f2", "f4", "f8", "g", "F", "D"]
 NUMBERS = [*(np.ones(2, kind) for kind in KINDS), np.float32(1), np.int16(1), 1, 1.0, 1j]
 

@@ -42,7 +42,7 @@ from tracker.jit.tracing import calls_unmonitored
 from tracker.ops.declare.bundle import BundleParts, unbundle
 from tracker.support.structs import record
 from tracker.tape.record import apply, data_of, value_of
-from tracker.tape.tracing.tracer import note_trip_count
+from tracker.tape.tracing.tracer import current_tracer, note_trip_count
 from tracker.tape.tracked import Tracked
 
 
@@ -108,8 +108,9 @@ def record_loop(
     """Record a loop, which also saves what its pullback reads; returns carries, ys, and the stacks
     of the carries in `keep`."""
     sizes = len(body.hoisted), len(carries)
-    saving, undone = with_overwritten(body.function, *sizes)
     read = carries_read_by_pullback(body.function, *sizes)
+    written = range(len(carries)) if _is_in_loop() else read
+    saving, undone = with_overwritten(body.function, *sizes, written)
     params = {
         "body": saving,
         "consts": len(body.hoisted),
@@ -121,6 +122,13 @@ def record_loop(
     made = unbundle(apply(loop, (count, *body.hoisted, *carries, *rows), params))
     after = len(saving.outputs)
     return [*made[: len(body.types)], *made[after : after + len(keep)]]
+
+
+def _is_in_loop() -> bool:
+    """Whether a loop around this one is being traced, whose pullback may have to undo writes that
+    this loop's pullback does not read."""
+    tracer = current_tracer()
+    return tracer is not None and bool(tracer.since or tracer.iterations)
 
 
 # Reverse ------------------------------------------------------------------------------------------

@@ -37,8 +37,7 @@ from tracker.control.undo_log import (
     sample_of_none,
 )
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, operands_of
-from tracker.ir.lowering import Pick
-from tracker.ir.op import LINEAR
+from tracker.ir.lowering import Host, Pick
 from tracker.ir.types import type_of
 from tracker.ops.elementwise.binary import add, divide, multiply
 from tracker.ops.linalg.matmul import matmul
@@ -131,6 +130,8 @@ class ReverseLoop:
         logged = {n for each in run.undone.values() for n in outputs_read(each.writes)}
         self.logged = {n: run.ys[n - carries] for n in sorted(logged)}
         self.row_cotangents = [g for g in (*output_cotangents, *saved_cotangents) if g is not None]
+        self.row_types = [v.type for v in run.body.inputs[len(consts) + carries :]]
+        self.rows_read = read_by_pullback(run.body)[len(consts) + carries :]
         self.factors: list[list[tuple[Any, Any]] | None] = [None] * len(sums)
 
     def _activate_integers(
@@ -184,7 +185,7 @@ class ReverseLoop:
         groups = (run.consts, self.carry_cotangents, self.const_sums, run.undone)
         counts = map(len, (*groups, self.saved_carries, self.logged))
         fixed, cts, totals, after, saved, logged, rest = split_list(flat, *counts)
-        elements, arrived = split_list(rest, len(run.rows))
+        elements, arrived = split_list(rest, sum(self.rows_read))
         found = dict(zip(self.logged, logged, strict=True))
         versions = [
             restore(x, each.writes, found.__getitem__, self.record_loop)
@@ -195,7 +196,8 @@ class ReverseLoop:
         marks = [*self.active_consts, *self.active_carries, *self.active_rows]
         atoms, known = self._known_values(found, versions)
         body = replace(run.body, outputs=(*run.body.outputs, *atoms))
-        leaves, pull, outs = body_pullback(body, [*fixed, *carries, *elements], marks)
+        rows = self._step_rows(elements, flat[0])
+        leaves, pull, outs = body_pullback(body, [*fixed, *carries, *rows], marks)
         note_known(outs[len(run.body.outputs) :], known)
         gs = iter(arrived)
         of_ys = [None if g is None else next(gs) for g in self.output_cotangents]
@@ -243,6 +245,15 @@ class ReverseLoop:
             out.append(np.zeros_like(ct) if stack is None else restore_weak_type(next(rows), type))
         return out
 
+    def _step_rows(self, elements: list[Any], like: Any) -> list[Any]:
+        """The rows of the step; zeros for those that the pullback does not read, which the tracked
+        value `like` makes part of the trace."""
+        given = iter(elements)
+        return [
+            next(given) if is_read else np.zeros_like(like, shape=type.shape, dtype=type.dtype)
+            for type, is_read in zip(self.row_types, self.rows_read, strict=True)
+        ]
+
     def _updated_sums(self, cs: list[Any], totals: list[Any], leaves: list[Value]) -> list[Any]:
         """The sums with this step's contribution, without those that a product makes at the end."""
         out = []
@@ -257,7 +268,8 @@ class ReverseLoop:
     def cotangents(self) -> list[Any]:
         """Record the reverse loop; returns the cotangents of consts, carries and rows."""
         run = self.run
-        per_step = [*self.saved_carries, *self.logged.values(), *run.rows, *self.row_cotangents]
+        rows = list(compress(run.rows, self.rows_read))
+        per_step = [*self.saved_carries, *self.logged.values(), *rows, *self.row_cotangents]
         last = [each.last for each in run.undone.values()]
         samples = [
             *self.carry_cotangents,
@@ -325,27 +337,35 @@ class ReverseLoop:
         )
 
 
-def carries_read_by_pullback(body: Function, consts: int, carries: int) -> tuple[int, ...]:
-    """The positions of the carries whose numbers a pullback of the body may read. The others are
-    only added, moved, and scaled by literals."""
+def read_by_pullback(body: Function) -> list[bool]:
+    """Per input of a body, whether a pullback of it may read its numbers. The others are arrays of
+    floats that are only added, moved, selected, and scaled by literals: any numbers will do."""
     read: set[Atom] = set()
     for step in reversed(body.body):
-        if isinstance(step, Guard) or step.out in read or not _pullback_ignores_operands(step):
+        if isinstance(step, Guard) or step.out in read or _pullback_reads(step):
             read.update(operands_of(step))
-    given = body.inputs[consts : consts + carries]
-    plain = [var.type.shape and var.type.dtype.kind in "fc" for var in given]
-    return tuple(at for at, var in enumerate(given) if var in read or not plain[at])
+        else:  # indices and conditions
+            read.update(x for x in step.operands if x.type.dtype.kind not in "fc")
+    return [
+        var in read or not var.type.shape or var.type.dtype.kind not in "fc" for var in body.inputs
+    ]
 
 
-def _pullback_ignores_operands(eqn: Eqn) -> bool:
-    """Whether no derivative rule of an equation reads the data of its operands, and its result
-    is a float (it cannot index or branch)."""
+def _pullback_reads(eqn: Eqn) -> bool:
+    """Whether a derivative rule of an equation may read numbers of its float operands, or its
+    result may index or branch, as floats cannot."""
     if eqn.out.type.dtype.kind not in "fc":
-        return False
-    if eqn.op.jvp == LINEAR or (not eqn.op.needs_operand_values and all(eqn.op.partials or ())):
-        return True  # excludes ops with a zero partial, which may divide by any operand
+        return True
     a, b = eqn.operands if eqn.op is multiply or eqn.op is divide else (None, None)
-    return isinstance(b, Const) or (eqn.op is multiply and isinstance(a, Const))
+    is_scaled = isinstance(b, Const) or (eqn.op is multiply and isinstance(a, Const))
+    runs_python = isinstance(eqn.op.lower, Host)  # the user's code may refuse other numbers
+    return not (eqn.op.linear or is_scaled or (eqn.op.constant and not runs_python))
+
+
+def carries_read_by_pullback(body: Function, consts: int, carries: int) -> tuple[int, ...]:
+    """The positions of the carries whose numbers a pullback of the body may read."""
+    read = read_by_pullback(body)[consts : consts + carries]
+    return tuple(at for at, is_read in enumerate(read) if is_read)
 
 
 def _matmul_factors(c: Any, leaf: Value) -> list[tuple[Any, Any]] | None:

@@ -56,11 +56,13 @@ Write: TypeAlias = PartWrite | LoopWrites
 Recorder: TypeAlias = Callable[..., list[Any]]
 
 
-def with_overwritten(function: Function, consts: int, carries: int) -> tuple[Function, list[int]]:
-    """A body with further outputs, such that the writes into some of its carries can be undone;
-    returns the numbers of these carries, too."""
+def with_overwritten(
+    function: Function, consts: int, carries: int, written: Sequence[int]
+) -> tuple[Function, list[int]]:
+    """A body with further outputs, such that writes into its carries can be undone, into those of
+    `written` where that is less than copies; returns the numbers of these carries, too."""
     found, undone = function, []
-    for at in range(carries):
+    for at in written:
         if not function.inputs[consts + at].type.shape:
             continue
         more = WriteFinder(found, consts, carries).add_outputs(at)

@@ -42,8 +42,8 @@ class Joint:
 class Op:
     """One operation; see `define` for the slots.
 
-    Two facts are derived: `constant`, no operand has a derivative; `needs_operand_values`, a rule
-    reads an operand's numbers and not only its shape.
+    Facts that are derived: `constant`, no operand has a derivative; `needs_operand_values`, a rule
+    reads an operand's numbers and not only its shape; `linear`, the rules read no floats' numbers.
     """
 
     name: str
@@ -58,6 +58,7 @@ class Op:
     lower: Lowering
     constant: bool
     needs_operand_values: bool
+    linear: bool = False
 
     @property
     def arity(self) -> int | None:
@@ -109,6 +110,7 @@ def define(
     vjp: Sequence[Rule | None] | Joint,
     lower: Lowering,
     partials: Sequence[Rule | float] | None = None,
+    linear: bool = False,
 ) -> Op:
     """Declare an op and enter it in `OPS`.
 
@@ -124,7 +126,11 @@ def define(
     lower     the kind of loop
     partials  elementwise ops only: what jvp and vjp were derived from; per operand a
               rule(y, *operands, **params), or a number where the derivative is constant
+    linear    the rules read the numbers of integers and bools only, of floats shape and dtype;
+              derived where `jvp` is LINEAR, or all partials are numbers other than 0
     """
+    needs_operand_values = partials is None or any(callable(p) for p in partials)
+    has_constant_partials = not needs_operand_values and all(partials or ())
     op = Op(
         name,
         tuple(numpy),
@@ -137,7 +143,8 @@ def define(
         None if partials is None else tuple(partials),
         lower,
         constant=not isinstance(vjp, Joint) and all(rule is None for rule in vjp),
-        needs_operand_values=partials is None or any(callable(p) for p in partials),
+        needs_operand_values=needs_operand_values,
+        linear=linear or jvp == LINEAR or has_constant_partials,
     )
     if name in OPS:
         raise ValueError(f"op {name!r} is declared twice")

@@ -104,6 +104,7 @@ where = declare(
         lambda g, y, c, a, b: project(np.where(c, g, np.zeros_like(g)), a),
         lambda g, y, c, a, b: project(np.where(c, np.zeros_like(g), g), b),
     ],
+    linear=True,
     lower=Map(
         lambda e, c, a, b: e.select(c, a, b),
         lambda c, a, b: (np.dtype(bool), *(_where_infer(c, a, b).dtype,) * 2),

@@ -141,6 +141,7 @@ put: Op = declare(
         _zero_at,
         lambda g, y, x, v, *, index: project(apply(getitem, (g,), {"index": index}), v),
     ],
+    linear=True,
     lower=View(
         lambda e, at, x, v, *, index: e.either(
             _embed_source(e, at, v, index=index, shape=x.shape), v, at
@@ -219,6 +220,7 @@ gather: Op = declare(
         ),
         None,
     ],
+    linear=True,
     lower=Expand(
         _gather_build,
         order=_gathered_order,
@@ -231,6 +233,7 @@ scatter_add: Op = declare(
     evaluate=sum_at,
     jvp=[lambda t, y, g, *arrays, **params: apply(scatter_add, (t, *arrays), params), None],
     vjp=[lambda g, y, x, *arrays, index, **_: apply_gather(g, arrays, index), None],
+    linear=True,
     lower=Expand(
         _scatter_add_build,
         order="C",
@@ -353,6 +356,7 @@ scatter: Op = declare(
         None,
     ],
     vjp=[_scatter_vjp_base, _scatter_vjp_value, None],
+    linear=True,
     lower=Expand(
         _scatter_build,
         order="K",
