@@ -200,6 +200,37 @@ def test_products_with_a_factor_in_common_are_one(f, args, count):
     compiled(f, *args)
 
 
+# Batches of rows ----------------------------------------------------------------------------------
+
+
+def layer(x, w):
+    return np.sum(np.tanh(x @ w) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "left"),
+    [
+        (lambda x, w: x @ w, (STACK, C), [(90, 50)]),
+        (lambda x, w: x[:, :, None] @ w, (STACK, C), [(90, 50)]),
+        (lambda x, w: x @ w, (STACK, STACK[0].T), [(90, 30)]),
+        (lambda x, w: np.swapaxes(x, 1, 2) @ w, (STACK, B), [(3, 40, 40)]),
+        (lambda x, w: x @ w, (STACK, np.stack([C] * 3)), [(3, 30, 50)]),
+        (lambda x, w: x @ w, (A, np.stack([B] * 3)), [(3, 20, 40)]),
+        (lambda x, w: x @ w, (A, np.stack([B[:, :1]] * 3)), [(3, 20)]),
+        (lambda x, w: x @ w, (STACK[..., :0], C[:0]), []),
+        (lambda x, w: tracker.gradient(layer, x, w), (STACK, C), [(90, 50), (90, 40), (40, 50)]),
+        (
+            lambda x, w: tracker.gradient(lambda w: layer(w, x[..., None]), w),
+            (STACK[..., 0], normal(20, 30)),
+            [(3, 20), (20, 30)],
+        ),
+    ],
+)
+def test_batches_times_a_matrix_are_one_product(f, args, left):
+    assert products(f, *args) == left
+    compiled(f, *args)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("shape", [(7, 7), (5, 30), (30, 5)])
 def test_the_gradient_of_a_gram_matrix_is_one_product(dtype, shape):

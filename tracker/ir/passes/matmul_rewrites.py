@@ -1,5 +1,7 @@
 """Matrix products: fewer and larger ones, and none where a loop is as good.
 
+    x: f64[n,m,k] @ w: f64[k,l]  ->  all rows of x @ w                   flattened
+    w: f64[l,k] @ x: f64[n,k,1]  ->  all columns of x, as rows, @ w.T    flattened
     x[0] @ w, x[1] @ w           ->  rows of x @ w                       batched
     a @ w + b @ w                ->  (a + b) @ w                         factored
     a0 @ b0 + a1 @ b1 + ...      ->  [a0 a1 ...] @ [b0; b1; ...]         concatenated
@@ -38,11 +40,34 @@ _RATE = 2  # multiplications of a product in the time that it takes to copy an e
 
 @as_pass(requires=(EXPANDED, LEGAL_DTYPES))
 def rewrite_products(function: Function) -> Function:
-    """Batch, factor and concatenate products; write outer products out."""
+    """Flatten, batch, factor and concatenate products; write outer products out."""
     if not any(isinstance(op.lower, Contract) for op in function.ops):
         return function
-    function = _combine_sums(_batch(function))
+    function = _combine_sums(_batch(_flatten(function)))
     return _expand_windows(_expand_outer_products(function))
+
+
+def _flatten(function: Function) -> Function:
+    """Products of a batch of matrices, or of columns, with one matrix as a product of all their
+    rows. Matrices that are transposed stay: to move them takes longer."""
+    transposed = {eqn.out for eqn in function.eqns if eqn.op.name == "transpose"}
+
+    def rewrite(new: BodyWriter, eqn: Eqn) -> bool:
+        if not isinstance(eqn.op.lower, Contract):
+            return False
+        a, b = eqn.operands
+        if (a.type.ndim, b.type.shape[-1:]) == (2, (1,)) and b.type.ndim > 2:
+            a, b, (*batch, width, _) = b, new.emit("transpose", a, axes=(1, 0)), b.type.shape
+        elif a.type.ndim > 2 and b.type.ndim == 2 and a not in transposed:
+            *batch, width = a.type.shape
+        else:
+            return False
+        rows = new.emit("reshape", a, shape=(math.prod(batch), width))
+        product = new.emit("matmul", rows, b)
+        new.emit("reshape", product, shape=eqn.out.type.shape, out=eqn.out)
+        return True
+
+    return rewrite_equations(function, rewrite)
 
 
 # ------------------------------------------------------------------------------------------- views

@@ -18,7 +18,7 @@ from tracker.ops.declare.dtypes import cached_broadcast_shapes
 from tracker.ops.declare.operators import binary_operator, reflected_operator
 from tracker.ops.declare.rule_helpers import conjugated, project
 from tracker.ops.shape.create import identity
-from tracker.ops.shape.shape import adjoint, reshaped
+from tracker.ops.shape.shape import adjoint, reshaped, swap_last_axes
 from tracker.tape.labels import LABELS
 from tracker.tape.record import apply, aval_of, shape_of
 from tracker.tape.tracked import Tracked, install
@@ -48,12 +48,29 @@ def _as_matrices(a: Any, b: Any, g: Any) -> tuple[Any, Any, Any]:
     return a, b, g
 
 
+_COPY_COST = 4  # to transpose a number, in units of writing one of a product and adding it up
+
+
+def _rows(x: Any) -> Any:
+    """The rows of all matrices of a batch, as one matrix."""
+    *batch, n = shape_of(x)
+    return reshaped(x, (math.prod(batch), n)) if len(batch) > 1 else x
+
+
 def _vjp_left(g: Any, y: Any, a: Any, b: Any) -> Any:
     shape = shape_of(a)
     if len(shape) == 1 and len(shape_of(b)) == 1:
         return project(g * conjugated(b), a)
     matrix, right, g = _as_matrices(a, b, g)
-    c = project(np.matmul(g, adjoint(right)), matrix)
+    (*batch, m, k), n = shape_of(matrix), shape_of(g)[-1]
+    is_one, is_batch = not batch, len(shape_of(right)) > 2
+    if not is_one and not is_batch:
+        c = reshaped(np.matmul(_rows(g), adjoint(right)), (*batch, m, k))
+    elif is_one and is_batch and _COPY_COST * n * (m + k) < m * k:
+        c = np.matmul(swap_last_axes(_rows(swap_last_axes(g))), _rows(adjoint(right)))
+    else:
+        c = np.matmul(g, adjoint(right))
+    c = project(c, matrix)
     return c if len(shape) > 1 else reshaped(c, shape)
 
 
@@ -62,6 +79,8 @@ def _vjp_right(g: Any, y: Any, a: Any, b: Any) -> Any:
     if len(shape) == 1 and len(shape_of(a)) == 1:
         return project(g * conjugated(a), b)
     left, matrix, g = _as_matrices(a, b, g)
+    if len(shape) <= 2:  # one product of all rows, not a sum of products
+        left, g = _rows(left), _rows(g)
     c = project(np.matmul(adjoint(left), g), matrix)
     return c if len(shape) > 1 else reshaped(c, shape)
 
