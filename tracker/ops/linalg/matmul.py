@@ -23,6 +23,8 @@ from tracker.tape.labels import LABELS
 from tracker.tape.record import apply, aval_of, shape_of
 from tracker.tape.tracked import Tracked, install
 
+_COPY_COST = 4  # to transpose a number, in units of writing one of a product and adding it up
+
 
 def _infer(a: Type, b: Type) -> Type:
     if not a.ndim or not b.ndim:
@@ -48,9 +50,6 @@ def _as_matrices(a: Any, b: Any, g: Any) -> tuple[Any, Any, Any]:
     return a, b, g
 
 
-_COPY_COST = 4  # to transpose a number, in units of writing one of a product and adding it up
-
-
 def _rows(x: Any) -> Any:
     """The rows of all matrices of a batch, as one matrix."""
     *batch, n = shape_of(x)
@@ -63,10 +62,10 @@ def _vjp_left(g: Any, y: Any, a: Any, b: Any) -> Any:
         return project(g * conjugated(b), a)
     matrix, right, g = _as_matrices(a, b, g)
     (*batch, m, k), n = shape_of(matrix), shape_of(g)[-1]
-    is_one, is_batch = not batch, len(shape_of(right)) > 2
-    if not is_one and not is_batch:
+    batch_of_right = shape_of(right)[:-2]
+    if batch and not batch_of_right:
         c = reshaped(np.matmul(_rows(g), adjoint(right)), (*batch, m, k))
-    elif is_one and is_batch and _COPY_COST * n * (m + k) < m * k:
+    elif batch_of_right and not batch and _COPY_COST * n * (m + k) < m * k:
         c = np.matmul(swap_last_axes(_rows(swap_last_axes(g))), _rows(adjoint(right)))
     else:
         c = np.matmul(g, adjoint(right))
