@@ -39,13 +39,24 @@ def full_slice(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     return None if _is_zero(x, defs) else broadcast_like(eqn, x)
 
 
-def _is_full(index: Any, shape: tuple[int, ...]) -> bool:
-    """Whether an index has one full slice per axis."""
+@rule("embed")
+def embed_of_flip(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """The embed of x at [::-1] is x[::-1], which takes no memory of its own."""
+    index, shape = eqn.params["index"], eqn.params["shape"]
+    if not _is_full(index, shape, (1, -1)):
+        return None
+    return rewrite_as(eqn, "getitem", eqn.operands, index=index)
+
+
+def _is_full(index: Any, shape: tuple[int, ...], steps: tuple[int, ...] = (1,)) -> bool:
+    """Whether an index has one slice per axis, of all elements, with one of these steps."""
     return (
         isinstance(index, tuple)
         and len(index) == len(shape)
         and all(
-            isinstance(part, slice) and part.indices(extent) == (0, extent, 1)
+            isinstance(part, slice)
+            and (steps_of := range(*part.indices(extent))).step in steps
+            and len(steps_of) == extent
             for part, extent in zip(index, shape, strict=True)
         )
     )

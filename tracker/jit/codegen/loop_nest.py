@@ -204,7 +204,8 @@ class KernelWriter:
         self.accumulators = [Accumulator(self, eqn, at) for at, eqn in enumerate(kernel.reductions)]
         self.own_accumulators = tuple(self.accumulators)
         self.tiled = layout.tiled and not kernel.fused
-        self.tiled = self.tiled and can_tile(layout.order, self.parts, self.accumulators)
+        self.tiled = self.tiled and can_tile(layout.order, self.accumulators)
+        self.columns: tuple[int, int] | None = None  # the part of the columns that is tiled
         self.strip: tuple[str, str] | None = None  # the columns of the current strip
         extents = [self.space[v] for v in self.order]
         self.block = block_of_sums([*extents[:-1], TILE] if self.tiled else extents)
@@ -337,7 +338,8 @@ class KernelWriter:
         v = self.order[depth]
         for accumulator in self.accumulators:
             accumulator.start(depth)
-        for first, last in self.parts[v]:
+        is_inner = depth == len(self.space) - 1
+        for first, last in [self.columns] if is_inner and self.columns else self.parts[v]:
             if self.threads > 1 and depth == 0:
                 self._thread_part(first, last)
             elif last - first == 1:
@@ -448,14 +450,19 @@ class KernelWriter:
 
     def _tiled_loop(self, loop: Callable[[], None]) -> None:
         """The loop over rows, for one strip of columns after the other."""
-        n = str(self.space[self.order[-1]])
 
         def strip(start: str) -> None:
-            self.strip = start, self._end(start, TILE, n)
+            self.strip = start, self._end(start, TILE, str(last))
             loop()
 
-        self.loop_over("0", n, TILE, strip)
-        self.strip = None
+        for first, last in self.parts[self.order[-1]]:
+            self.columns = first, last
+            if last - first == 1:
+                loop()
+            elif last > first:
+                self.loop_over(str(first), str(last), TILE, strip)
+            self.strip = None
+        self.columns = None
 
     def _end(self, start: str, steps: int, last: str) -> str:
         """The end of a part of a range that ends at `last`."""

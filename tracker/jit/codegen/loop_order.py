@@ -16,7 +16,7 @@ once; the order of a sum changes with the loop order, and is the same on every c
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tracker.ir.graph import Atom, Eqn, Var
 from tracker.ir.lowering import Map, View
@@ -38,7 +38,7 @@ _LONG_ROW = 64  # steps; rows of at least this length may come in any order
 _MIN_VECTOR_STEPS = 4  # steps; a shorter loop is not vectorised
 _MIN_POINTS = 256  # points; a smaller kernel is not reordered
 TILE = 64  # columns of a strip: as many rows of the transposed array stay in the cache
-_MIN_TILES = 4  # strips; fewer columns stay in the cache
+_CACHED_LINES = 256  # cache lines of different rows; fewer stay in the cache
 _PAGE_ELEMENTS = 512  # elements; rows a multiple of this apart map to few cache sets
 
 
@@ -160,11 +160,14 @@ def should_tile(
     order: Sequence[int],
 ) -> bool:
     """Whether the innermost two loops should run over strips of columns: a cache line that a row
-    touches across is evicted when the next row comes. A line that is only read is prefetched in
-    time, except where rows evict each other."""
-    if len(space) < 2 or space[order[-1]] < _MIN_TILES * TILE or space[order[-2]] < TILE:
+    touches across is evicted when the next row comes. The lines of one array that is only read are
+    prefetched in time, except where rows evict each other."""
+    if len(space) < 2:
         return False
     outer, inner = order[-2:]
+    columns = space[inner]
+    if columns < 2 * TILE or space[outer] < TILE:
+        return False
 
     def lies_across(strides: Strides) -> bool:
         return (
@@ -172,17 +175,17 @@ def should_tile(
             and 0 < abs(strides.get(outer, 0)) < NEAR_ELEMENTS
         )
 
-    return any(map(lies_across, writes)) or any(
-        lies_across(strides) and strides[inner] % _PAGE_ELEMENTS == 0 for strides in accesses
+    across = [strides for strides in accesses if lies_across(strides)]
+    are_evicted = any(map(lies_across, writes)) or any(
+        strides[inner] % _PAGE_ELEMENTS == 0 for strides in across
     )
+    return (are_evicted and columns >= _CACHED_LINES) or len(across) * columns > 2 * _CACHED_LINES
 
 
-def can_tile(
-    order: Sequence[int], parts: Sequence[Sequence[Any]], accumulators: Iterable[Accumulator]
-) -> bool:
-    """Whether no reduction begins or ends with a row, and rows and columns are not split."""
+def can_tile(order: Sequence[int], accumulators: Iterable[Accumulator]) -> bool:
+    """Whether no reduction begins or ends with a row."""
     inner = {*order[-2:]}
-    return all(len(parts[v]) == 1 for v in inner) and not any(
+    return not any(
         accumulator.by_rows or (accumulator.in_register and inner & {*accumulator.kept})
         for accumulator in accumulators
     )

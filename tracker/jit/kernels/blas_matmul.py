@@ -87,7 +87,7 @@ def plan_product(planner: Planner, eqn: Eqn) -> None:
     unrolls = unrolls or (most <= UNROLL_LIMIT and why_no_call(eqn) != "")
     level = 0
     for o in operands:
-        planner.locate_factor(o, operands)
+        planner.store_or_alias(o, operands)
         location = planner.locations[o] if unrolls else planner.blas_operand(o)
         level = max(level, location.ready)
     if unrolls:

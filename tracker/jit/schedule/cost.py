@@ -151,15 +151,24 @@ def view_cost(eqn: Eqn) -> int:
     return _GATHER_COST if any(o.type.dtype.kind in "iu" for o in eqn.operands[1:]) else 1
 
 
-def sliced_by_products(function: Function) -> set[Atom]:
-    """The values of which products read views with more elements in total than the value has, and
-    these views: stored once, the value serves all of them."""
+def rows_of_loop(eqn: Eqn) -> set[Atom]:
+    """The operands of which a loop's steps read one row each, and nothing else."""
+    if not isinstance(eqn.op.lower, Loop):
+        return set()
+    first = 1 + eqn.params["consts"] + eqn.params["carries"]
+    return {*eqn.operands[first:]}.difference(eqn.operands[:first])
+
+
+def read_in_slices(function: Function) -> set[Atom]:
+    """The values of which products and loops read views in memory with more elements in total than
+    the value has, and these views: stored once, the value serves all of them."""
     views = [e for e in function.eqns if isinstance(e.op.lower, View) and len(e.operands) == 1]
     read: Counter[Atom] = Counter()  # elements read of a value or its views
     seen: Counter[Atom] = Counter()  # the same of its views only
     for eqn in function.eqns:
-        if isinstance(eqn.op.lower, Contract):
-            read.update({o: o.type.size for o in eqn.operands})
+        if isinstance(eqn.op.lower, Contract | Loop):
+            operands = eqn.operands if isinstance(eqn.op.lower, Contract) else rows_of_loop(eqn)
+            read.update({o: o.type.size for o in operands})
     for eqn in reversed(views):
         read[eqn.operands[0]] += read[eqn.out]
         seen[eqn.operands[0]] += read[eqn.out]

@@ -44,7 +44,8 @@ from tracker.ir.types import Bundle
 from tracker.jit.schedule.cost import (
     CostModel,
     is_math,
-    sliced_by_products,
+    read_in_slices,
+    rows_of_loop,
 )
 from tracker.jit.schedule.elementwise_fusion import (
     fuse_map,
@@ -118,14 +119,6 @@ def make_plan(
     return planner.plan
 
 
-def _read_by_rows(eqn: Eqn) -> set[Atom]:
-    """The operands of which a loop's steps read one row each, and nothing else."""
-    if not isinstance(eqn.op.lower, Loop):
-        return set()
-    first = 1 + eqn.params["consts"] + eqn.params["carries"]
-    return {*eqn.operands[first:]}.difference(eqn.operands[:first])
-
-
 def _unroll_limits(function: Function, limit: int, body: bool) -> UnrollLimits:
     """The unroll limits of a function: lower in a long program, to keep its code short."""
     sizes = Counter(eqn.out.type.size for eqn in function.eqns)
@@ -173,7 +166,8 @@ class Planner(Placement):
         self.effect_level = 0  # the level of the last step with an effect
         if any(isinstance(eqn.op.lower, Contract) for eqn in function.eqns):
             self.row_operands = step_planners.row_operands(function)
-            self.sliced_bases = sliced_by_products(function)
+        if any(isinstance(eqn.op.lower, Contract | Loop) for eqn in function.eqns):
+            self.sliced_bases = read_in_slices(function)
         inputs, outputs = function.inputs, function.outputs
         moves = {inputs[at]: outputs[to] for at, to in carried}
         self.in_place = InPlaceBuffers(self, function, unroll_limits, moves)
@@ -257,10 +251,10 @@ class Planner(Placement):
                 level = max(level, self.store(o))
         self.add_unrolled(eqn, level)
 
-    def locate_factor(self, o: Var, operands: list[Var]) -> None:
-        """Have the factor of a product in memory. A view of a stored value, of the other factor, or
-        of a value that products read often is read in place: BLAS takes its strides, and recognises
-        a product with its own transpose."""
+    def store_or_alias(self, o: Var, operands: list[Var]) -> None:
+        """Have an operand of a product or loop in memory. A view of a stored value, of another
+        operand, or of a value that they read in slices is read in place: BLAS takes its strides,
+        and recognises a product with its own transpose."""
         location = self.locations[o]
         if not isinstance(location, Expression):
             return
@@ -268,7 +262,7 @@ class Planner(Placement):
         base = eqn.operands[0] if len(eqn.operands) == 1 else None
         if isinstance(eqn.op.lower, View) and isinstance(base, Var) and location.buffer is None:
             if base in operands or base in self.sliced_bases:
-                self.locate_factor(base, operands)
+                self.store_or_alias(base, operands)
             alias = strided_alias(self, eqn, base)
             if alias is not None:
                 self.locations[o] = alias
@@ -315,10 +309,12 @@ class Planner(Placement):
 
     def _body_operands(self, eqn: Eqn, operands: list[Var]) -> dict[Var, Location]:
         """Where the bodies of a loop or branch read its operands."""
-        rows = _read_by_rows(eqn)
+        rows = rows_of_loop(eqn)
         found: dict[Var, Location] = {}
         windows: dict[Any, dict[Var, RowWindow]] = {}
         for o in operands:
+            if o in rows:
+                self.store_or_alias(o, operands)
             window = self._row_window(o) if o in rows else None
             if window is None:
                 found[o] = self.body_operand(o, by_rows=o in rows)
