@@ -117,6 +117,11 @@ full_slice
     r: f64[3] = embed x {index=(slice(0, 3, 1),), shape=(3,)} -> x
     r: f64[3] = put x y {index=(slice(0, 3, 1),)} -> y
     r: f64[3] = put x s {index=(slice(0, 3, 1),)} -> r: f64[3] = broadcast_to s {shape=(3,)}
+embed_of_flip
+    r: f64[3] = embed x {index=(slice(2, None, -1),), shape=(3,)} -> r: f64[3] = getitem x
+        {index=(slice(2, None, -1),)}
+    r: f64[2,3] = embed m {index=(slice(0, 2, 1), slice(2, None, -1)), shape=(2,3)} -> r: f64[2,3]
+        = getitem m {index=(slice(0, 2, 1), slice(2, None, -1))}
 put_of_transpose
     a: f64[3,2] = transpose m {axes=(1, 0)}; r: f64[3,2] = put a s {index=(slice(1, 3, 1),
         slice(0, 2, 1))} -> a: f64[2,3] = put m s {index=(slice(0, 2, 1), slice(1, 3, 1))}; r:

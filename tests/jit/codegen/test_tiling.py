@@ -19,6 +19,9 @@ from tracker.jit.codegen.loop_order import TILE, can_tile, should_tile
         ((512, 512), [{0: 512, 1: 1}, {0: 1, 1: 512}], [{0: 512, 1: 1}], True),  # whole pages
         ((512, 4 * TILE - 1), [{0: 1, 1: 512}], [{0: 1, 1: 512}], False),  # too few columns
         ((TILE - 1, 512), [{0: 1, 1: 512}], [{0: 1, 1: 512}], False),  # too few rows
+        ((300, 300), [{0: 1, 1: 300}] * 2, [{0: 300, 1: 1}], True),  # their lines leave the cache
+        ((300, 200), [{0: 1, 1: 300}] * 2, [{0: 200, 1: 1}], False),
+        ((300, TILE), [{0: 1, 1: 300}] * 9, [{0: TILE, 1: 1}], False),  # a single strip
         ((512, 512), [{0: 512, 1: 1}], [{1: 512}], False),  # the same for all rows
         ((512,), [{0: 512}], [{0: 512}], False),
     ],
@@ -92,6 +95,21 @@ def test_gradients_with_transposed_writes(n, cut):
         np.testing.assert_allclose(da, b.T / np.cosh(a) ** 2, rtol=1e-9)
         np.testing.assert_allclose(db, np.tanh(a).T, rtol=1e-9)
     assert any(cut)
+
+
+def test_the_parts_of_a_loop_that_is_split_are_tiled(cut):
+    a, b = np.random.default_rng(5).normal(size=(2, 300, 400))
+
+    def frames(a, b):
+        x = np.zeros((400, 300))
+        x[1:-1] = a.T[2:] + b.T[:-2]
+        x[:, 0] = a[0] * b[0]
+        x[:, 2:] = x[:, 2:] - (a * b).T[:, :-2]
+        return x
+
+    agree(frames, a, b, tolerance=0)
+    assert any(cut)
+    agree(lambda a, b: tracker.gradient(lambda a, b: np.sum(frames(a, b) ** 2), a, b), a, b)
 
 
 def test_each_matrix_of_a_stack_is_tiled(cut):

@@ -113,6 +113,22 @@ def test_a_value_sliced_by_products_is_stored_once():
     assert scratch_of(fast, x) < 2.5 * x.nbytes
 
 
+def test_a_value_that_loops_read_in_slices_is_stored_once():
+    x, w = np.random.default_rng(0).normal(size=(2, 600, 40))
+
+    def filtered(x, w):
+        signal, y = x * w + w, np.zeros_like(x)
+        for i in range(2, 600):
+            y[i] = 0.5 * signal[i] + 0.2 * signal[i - 1] - 0.1 * signal[i - 2] + 0.3 * y[i - 1]
+        return y
+
+    fast = tracker.jit(filtered)
+    for _ in range(3):
+        np.testing.assert_allclose(fast(x, w), filtered(x, w), rtol=1e-12)
+        x = x[::-1].copy()
+    assert scratch_of(fast, x, w) < 2.5 * x.nbytes
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_the_gradient_of_a_cumulative_sum_is_in_place(axis):
     x = 0.1 * np.random.default_rng(0).normal(size=(500, 300))

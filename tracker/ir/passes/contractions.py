@@ -2,18 +2,24 @@
 
     sum (x: [n,k,1]) * (w: [k,m]) over k     ->    x.reshape(n, k) @ w
 
+Axes that both factors have and the sum keeps are those of a stack of products.
+
 NumPy code without `einsum` writes contractions this way, and so do convolutions whose loops are
 batched. Views of axes of one element, transposes, added zeros, and further sums may stand between
 the product and the last sum.
 
-Invariants: types stay; linear in the equations, as no value is looked through twice; results differ
-by the order of sums, and float32 is added up in float32, which BLAS does, too.
+Invariants: types stay, and products read what they compute in; linear in the equations, as no value
+is looked through twice; results differ by the order of sums, and float32 is added up in float32,
+which BLAS does, too.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import Any
+
+import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Var
 from tracker.ir.passes.manager import BodyWriter, as_pass, rewrite_equations
@@ -58,18 +64,19 @@ class _Contraction:
             factors.append({axis for axis, n in enumerate(extents) if n > 1})
         shared = factors[0] & factors[1]
         kept = [axis for axis in self.kept if axis is not None and self.shape[axis] > 1]
-        left, right = ([axis for axis in kept if axis in f] for f in factors)
+        left, right = ([axis for axis in kept if axis in f - shared] for f in factors)
+        batch = [axis for axis in kept if axis in shared]
         summed = [axis for axis in sorted(shared) if axis not in kept]
-        sizes = [math.prod([self.shape[axis] for axis in axes]) for axes in (left, summed, right)]
-        if shared & {*kept} or (factors[0] | factors[1]) - {*kept} - shared:
+        if (factors[0] | factors[1]) - {*kept} - shared:
             return False
-        if min(sizes) < _MIN_SIDE or math.prod(sizes) < _MIN_WORK:
+        m, k, n = (self._size(axes) for axes in (left, summed, right))
+        if min(m, k, n) < _MIN_SIDE or m * k * n < _MIN_WORK:
             return False
-        m, k, n = sizes
-        x = self._matrix(new, self.x, [*left, *summed], (m, k))
-        y = self._matrix(new, self.y, [*summed, *right], (k, n))
+        dtype = out.type.dtype
+        x = self._matrices(new, _cast(new, self.x, dtype), batch, left, summed)
+        y = self._matrices(new, _cast(new, self.y, dtype), batch, summed, right)
         product = new.emit("matmul", x, y)
-        axes = [*left, *right]
+        axes = [*batch, *left, *right]
         product = new.reshape(product, tuple(self.shape[axis] for axis in axes))
         order = tuple(axes.index(axis) for axis in kept)
         if order != tuple(range(len(order))):
@@ -77,18 +84,34 @@ class _Contraction:
         new.emit("reshape", product, shape=out.type.shape, out=out)
         return True
 
-    def _matrix(
-        self, new: BodyWriter, factor: Atom, axes: list[int], shape: tuple[int, int]
+    def _size(self, axes: list[int]) -> int:
+        return math.prod([self.shape[axis] for axis in axes])
+
+    def _matrices(
+        self, new: BodyWriter, factor: Var, batch: list[int], rows: list[int], columns: list[int]
     ) -> Var:
-        """A factor with its axes in an order, as a matrix."""
+        """A factor as a matrix, or a stack of them. Where its columns come before its rows, it is a
+        transposed matrix, which BLAS reads where it is."""
         missing = len(self.shape) - factor.type.ndim
-        own = [axis - missing for axis in sorted(axes)]
-        assert isinstance(factor, Var)
-        squeezed = new.reshape(factor, tuple(factor.type.shape[axis] for axis in own))
-        order = tuple(sorted(axes).index(axis) for axis in axes)
+        found = sorted([*batch, *rows, *columns])
+        is_transposed = found == [*batch, *columns, *rows] != [*batch, *rows, *columns]
+        if is_transposed:
+            rows, columns = columns, rows
+        order = tuple([found.index(axis) for axis in (*batch, *rows, *columns)])
+        made = new.reshape(factor, tuple([factor.type.shape[axis - missing] for axis in found]))
         if order != tuple(range(len(order))):
-            squeezed = new.emit("transpose", squeezed, axes=order)
-        return new.reshape(squeezed, shape)
+            made = new.emit("transpose", made, axes=order)
+        stack = tuple([self.shape[axis] for axis in batch])
+        made = new.reshape(made, (*stack, self._size(rows), self._size(columns)))
+        if is_transposed:
+            axes = (*range(len(stack)), len(stack) + 1, len(stack))
+            made = new.emit("transpose", made, axes=axes)
+        return made
+
+
+def _cast(new: BodyWriter, factor: Atom, dtype: np.dtype[Any]) -> Var:
+    assert isinstance(factor, Var)
+    return factor if factor.type.dtype == dtype else new.emit("astype", factor, dtype=dtype)
 
 
 def _find_contraction(
@@ -111,10 +134,15 @@ def _find_contraction(
             x, y = eqn.operands
             if not isinstance(x, Var) or not isinstance(y, Var):
                 return None
-            if x.type.dtype != dtype or y.type.dtype != dtype:
+            if not all(_is_cast(o.type.dtype, dtype) for o in (x, y)):
                 return None
             return _Contraction(x, y, source.type.shape, kept)
     return None
+
+
+def _is_cast(given: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
+    """Whether a factor of this dtype is real, and cast to that of the product, or has it."""
+    return given == dtype or (given.kind in "biuf" and dtype.kind == "f")
 
 
 def _without_added_zero(atom: Atom, defined: dict[Var, Eqn], uses: Counter[Atom]) -> Atom:

@@ -54,9 +54,7 @@ def _is_full(index: Any, shape: tuple[int, ...], steps: tuple[int, ...] = (1,)) 
         isinstance(index, tuple)
         and len(index) == len(shape)
         and all(
-            isinstance(part, slice)
-            and (steps_of := range(*part.indices(extent))).step in steps
-            and len(steps_of) == extent
+            isinstance(part, slice) and _covers(range(*part.indices(extent)), extent, steps)
             for part, extent in zip(index, shape, strict=True)
         )
     )
@@ -65,6 +63,10 @@ def _is_full(index: Any, shape: tuple[int, ...], steps: tuple[int, ...] = (1,)) 
 def _is_zero(atom: Atom, defs: Definitions) -> bool:
     """Whether all elements are the literal 0.0."""
     return is_signed_zero(broadcast_source(atom, defs) or atom, 1)
+
+
+def _covers(positions: range, extent: int, steps: tuple[int, ...]) -> bool:
+    return positions.step in steps and len(positions) == extent
 
 
 @rule("getitem")
