@@ -51,14 +51,14 @@ def chain(a, b, c):
         (lambda r, b: np.broadcast_to(r, (20, 30)) @ b, (ROW, B), 1, 1),
         (lambda r, x: np.broadcast_to(r, (3, 20, 30)) @ x, (ROW, STACK), 1, 1),
         (lambda r, x: np.broadcast_to(r[:1], (30,)) @ x[0], (ROW, STACK), 1, 0),
-        (lambda r, b: np.broadcast_to(r, (20, 30)) @ b[:, 0], (ROW, B), 1, 0),
+        (lambda r, b: np.broadcast_to(r, (20, 30)) @ b[:, 0], (ROW, B), 0, 0),  # an inner product
         (lambda r, a: np.broadcast_to(r[:20, None], (20, 30)) @ a.T, (ROW, A), 1, 0),
         (lambda r: squared(np.broadcast_to(r[:, None], (30, 30))), (ROW,), 1, 1),
         (
             lambda r: np.broadcast_to(r, (9, 30)) @ np.broadcast_to(r[:, None], (30, 8)),
             (ROW,),
-            1,
-            1,
+            0,
+            0,
         ),
     ],
 )
@@ -96,7 +96,7 @@ def each_row(product, rows=range(8)):
         (each_row(lambda x, i, w: x[i] @ w, range(0, 60, 12)), (normal(60, 6), W), [(7,)] * 5),
         (each_row(lambda x, i, w: w.T[2:] @ x[i, 1:4], range(7)), (X, W[:3]), [(7, 5)]),
         (each_row(lambda x, i, w: x[i] @ w[:, i:], range(3)), (X, W), [(7,), (6,), (5,)]),
-        (each_row(lambda x, i, w: x[i] @ w[:, i : i + 1], range(7)), (X, W), [(1,)] * 7),
+        (each_row(lambda x, i, w: x[i] @ w[:, i : i + 1], range(7)), (X, W), []),  # inner products
     ],
 )
 def test_products_of_rows_with_one_factor_are_one_product(f, args, left):
@@ -269,7 +269,7 @@ def test_the_gradient_of_a_recurrent_network(dtype):
     compiled(lambda *a: tracker.gradient(recurrent, *a), *args, rtol=tolerance)
 
 
-# Outer products -----------------------------------------------------------------------------------
+# Outer and inner products -------------------------------------------------------------------------
 
 COLUMN, LINE = normal(40, 1), normal(1, 50)
 MATRIX, VECTOR = normal(40, 50), normal(50)
@@ -288,6 +288,26 @@ MATRIX, VECTOR = normal(40, 50), normal(50)
 def test_a_column_times_a_row_is_no_product(f, args, count):
     assert len(products(f, *args)) == count
     compiled(f, *args, rtol=1e-14)
+
+
+@pytest.mark.parametrize("length", [3, 70, 3000])
+@pytest.mark.parametrize(
+    ("f", "dtype", "count"),
+    [
+        (lambda a, b: a @ b, np.float64, 0),
+        (lambda a, b: a @ b, np.float32, 0),
+        (lambda a, b: np.dot(a, a + b), np.float64, 0),
+        (lambda a, b: a[None] @ b[:, None], np.float64, 0),
+        (lambda a, b: a @ b[:, None], np.float64, 0),
+        (lambda a, b: a.T @ b.astype(np.float32), np.float64, 0),
+        (lambda a, b: a @ b, np.complex128, 1),
+        (lambda a, b: a @ b, np.int64, 1),
+    ],
+)
+def test_an_inner_product_is_a_sum(f, dtype, count, length):
+    a, b = normal(2, length) * 8
+    assert len(products(f, a.astype(dtype), b.astype(dtype))) == count
+    compiled(f, a.astype(dtype), b.astype(dtype), rtol=1e-3 if dtype == np.float32 else 1e-9)
 
 
 def test_zeros_have_the_signs_of_numpys_product():

@@ -6,12 +6,14 @@
     a @ w + b @ w                ->  (a + b) @ w                         factored
     a0 @ b0 + a1 @ b1 + ...      ->  [a0 a1 ...] @ [b0; b1; ...]         concatenated
     a: f64[m,1] @ b: f64[1,n]    ->  a * b + 0.0                         expanded
+    a: f64[n] @ b: f64[n]        ->  sum(a * b)                          expanded
 
 An unrolled loop over time steps leaves a product per step, and its pullback another: BLAS is
 several times faster on one product of all of them. The pullbacks of `b @ b.T`, of a quadratic form
 and of the distances between all pairs add two products with one matrix. An outer product (the
 pullback of a matrix times a vector) becomes a loop, which fuses with its readers; 0.0 is added
-because NumPy's sum of a single -0.0 is 0.0. Products of sliding windows with a vector: see
+because NumPy's sum of a single -0.0 is 0.0. So does an inner product, which BLAS computes slower
+than a loop at any length: 87 and 55 ns for 70 numbers, 15 and 11 us for 65,536. Products of sliding windows with a vector: see
 `_expand_windows`.
 
 Invariants: types stay; linear in the equations; results differ only by the order of the sums inside
@@ -40,11 +42,11 @@ _RATE = 2  # multiplications of a product in the time that it takes to copy an e
 
 @as_pass(requires=(EXPANDED, LEGAL_DTYPES))
 def rewrite_products(function: Function) -> Function:
-    """Flatten, batch, factor and concatenate products; write outer products out."""
+    """Flatten, batch, factor and concatenate products; write outer and inner ones out."""
     if not any(isinstance(op.lower, Contract) for op in function.ops):
         return function
     function = _combine_sums(_batch(_flatten(function)))
-    return _expand_windows(_expand_outer_products(function))
+    return _expand_windows(_expand_inner_products(_expand_outer_products(function)))
 
 
 def _flatten(function: Function) -> Function:
@@ -447,7 +449,7 @@ def _contiguous_rows(views: list[MatrixView]) -> list[int]:
     return rows if is_gapless and views[0].whole.shape[0] > 1 else []
 
 
-# --------------------------------------------------------------------------------- outer products
+# ----------------------------------------------------------------------- outer and inner products
 
 
 def _expand_outer_products(function: Function) -> Function:
@@ -466,6 +468,25 @@ def _is_outer_product(eqn: Eqn) -> bool:
         return False
     a, b = (operand.type for operand in eqn.operands)
     return min(a.ndim, b.ndim) > 1 and a.shape[-1] == 1 and a.dtype == b.dtype
+
+
+def _expand_inner_products(function: Function) -> Function:
+    def rewrite(new: BodyWriter, eqn: Eqn) -> bool:
+        if not _is_inner_product(eqn):
+            return False
+        a, b = (new.reshape(operand, (operand.type.size,)) for operand in eqn.operands)
+        total = new.emit("sum", new.emit("multiply", a, b), axis=(0,), keepdims=False)
+        new.emit("reshape", total, shape=eqn.out.type.shape, out=eqn.out)
+        return True
+
+    return rewrite_equations(function, rewrite)
+
+
+def _is_inner_product(eqn: Eqn) -> bool:
+    if not isinstance(eqn.op.lower, Contract) or eqn.out.type.size != 1:
+        return False
+    a, b = (operand.type for operand in eqn.operands)
+    return a.size == b.size > 1 and a.dtype == b.dtype and a.dtype.kind == "f"
 
 
 # ------------------------------------------------------------------------------- sliding windows
