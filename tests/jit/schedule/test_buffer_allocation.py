@@ -129,6 +129,23 @@ def test_a_value_that_loops_read_in_slices_is_stored_once():
     assert scratch_of(fast, x, w) < 2.5 * x.nbytes
 
 
+def test_what_only_an_update_reads_is_computed_where_it_is_written():
+    a, b = np.random.default_rng(0).normal(size=(2, 60, 60)) / 8
+
+    def loss(a, b):
+        b = b.copy()
+        for i in range(60):
+            b[i] += a[i + 1 :, i] @ b[i + 1 :]
+        return np.sum(b**2)
+
+    fast = tracker.jit(lambda a, b: tracker.gradient(loss, a, b))
+    for _ in range(3):
+        for have, want in zip(fast(a, b), tracker.gradient(loss, a, b), strict=True):
+            np.testing.assert_allclose(have, want, rtol=1e-9, atol=1e-12)
+        a = a[::-1].copy()
+    assert scratch_of(fast, a, b) < 7.5 * a.nbytes  # the outer product of each step: one more
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_the_gradient_of_a_cumulative_sum_is_in_place(axis):
     x = 0.1 * np.random.default_rng(0).normal(size=(500, 300))

@@ -41,7 +41,7 @@ from tracker.jit.schedule.plan_data import (
     is_in_memory,
     slice_location,
 )
-from tracker.jit.schedule.write_chains import Update, find_updates
+from tracker.jit.schedule.write_chains import Update, find_updates, index_size
 from tracker.ops.shape.memory_order import c_strides
 from tracker.support.structs import field, record
 
@@ -106,6 +106,7 @@ class InPlaceBuffers:
         self.planner: Placement = weakref.proxy(planner)  # the planner owns this object
         self.chains = find_updates(function, unroll_limits, carried)
         self.bases = self.chains.bases
+        self.uses = function.uses if self.chains.updates else Counter()
         self.buffers: dict[Buffer, InPlaceBuffer] = {}
         self.pick_counts: Counter[Buffer] = Counter()
         self.view_epochs: dict[Var, int] = {}  # views: the number of updates before them
@@ -243,7 +244,7 @@ class InPlaceBuffers:
         values = {v: self._separate_source(v, source, update) for v in update.values}
         for value in values.values() if update.scatter is not None else ():
             planner.store_if_expensive(value)
-        level = planner.operand_level(values.values())
+        level = self._values_level(update, values, out.type.shape)
         location: Location
         if buffer is None:
             if isinstance(base, Var):
@@ -270,6 +271,25 @@ class InPlaceBuffers:
         buffer.level = level
         buffer.update_count += 1
         self._invalidate(buffer)
+
+    def _values_level(
+        self, update: Update, values: Mapping[Atom, Atom], shape: tuple[int, ...]
+    ) -> int:
+        """The level from which the values of an update can be read. What nothing else reads is
+        computed where it is written."""
+        written_once = {
+            part.value
+            for part in update.slices
+            if self.uses[part.value] == 1 and part.value.type.size == index_size(part.index, shape)
+        }
+        return max(
+            (
+                self.planner.available_level(value, atom in written_once)
+                for atom, value in values.items()
+                if isinstance(value, Var)
+            ),
+            default=0,
+        )
 
     def _invalidate(self, buffer: InPlaceBuffer) -> None:
         self.invalidated.update(buffer.pending_readers)

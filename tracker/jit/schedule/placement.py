@@ -117,13 +117,15 @@ class Placement:
             else max([p.ready for p in bundle], default=0)
         )
 
-    def available_level(self, var: Var) -> int:
-        """The level from which any element of `var` can be had at any index."""
+    def available_level(self, var: Var, once: bool = False) -> int:
+        """The level from which any element of `var` can be had at any index. once: each is read
+        once, by nothing else."""
         location = self.locations[var]
         if isinstance(location, Expression) and location.buffer is None:
-            if location.cost > self.recompute_limit_of(var):
+            limit = self.recompute_limit if once else self.recompute_limit_of(var)
+            if location.cost > limit:
                 self._store_shared_operand(var, location)
-            if location.cost > self.recompute_limit_of(var):
+            if location.cost > limit:
                 return self.store(var)
         return location.ready
 
