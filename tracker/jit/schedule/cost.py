@@ -18,8 +18,10 @@ import numpy as np
 from tracker.ir.graph import Atom, Eqn, Function, Var, nested_functions
 from tracker.ir.lowering import Branch, Contract, Loop, Map, Pick, Scatter, View, While
 from tracker.ir.op import Op
+from tracker.jit.schedule.affine import AffineIndex, linear_position, loop_index, view_index
 from tracker.jit.schedule.placement import MATH_COST, RECOMPUTE_LIMIT, Placement
 from tracker.jit.schedule.plan_data import Expression, is_in_memory
+from tracker.ops.shape.memory_order import c_strides
 from tracker.tape.value import Value
 
 _probes: dict[Op, _OpProbe] = {}
@@ -163,20 +165,35 @@ def read_in_slices(function: Function) -> set[Atom]:
     """The values of which products and loops read views in memory with more elements in total than
     the value has, and these views: stored once, the value serves all of them."""
     views = [e for e in function.eqns if isinstance(e.op.lower, View) and len(e.operands) == 1]
-    read: Counter[Atom] = Counter()  # elements read of a value or its views
+    by_products: Counter[Atom] = Counter()  # elements read of a value or its views
+    by_loops: Counter[Atom] = Counter()
     seen: Counter[Atom] = Counter()  # the same of its views only
     for eqn in function.eqns:
-        if isinstance(eqn.op.lower, Contract | Loop):
-            operands = eqn.operands if isinstance(eqn.op.lower, Contract) else rows_of_loop(eqn)
-            read.update({o: o.type.size for o in operands})
+        if isinstance(eqn.op.lower, Contract):
+            by_products.update({o: o.type.size for o in eqn.operands})
+        by_loops.update({o: o.type.size for o in rows_of_loop(eqn)})
     for eqn in reversed(views):
-        read[eqn.operands[0]] += read[eqn.out]
-        seen[eqn.operands[0]] += read[eqn.out]
+        base, view = eqn.operands[0], eqn.out
+        rows = by_loops[view] if by_loops[view] and _keeps_rows(eqn) else 0
+        by_products[base] += by_products[view]
+        by_loops[base] += rows
+        seen[base] += by_products[view] + rows
     values = {base for base, size in seen.items() if size > base.type.size}
     for eqn in views:
         if eqn.operands[0] in values:
             values.add(eqn.out)
     return values
+
+
+def _keeps_rows(eqn: Eqn) -> bool:
+    """Whether the rows of a view are parts of rows of its operand, and no other elements."""
+    shape = eqn.out.type.shape
+    index = view_index(eqn, loop_index(shape), shape)
+    if index is None:
+        return False
+    position = linear_position(index, c_strides(eqn.operands[0].type.shape))
+    strides = dict(position.terms) if isinstance(position, AffineIndex) else {}
+    return all(strides.get(axis) == s for axis, s in enumerate(c_strides(shape)) if axis)
 
 
 class CostModel:
