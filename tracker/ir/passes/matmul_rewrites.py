@@ -13,8 +13,8 @@ several times faster on one product of all of them. The pullbacks of `b @ b.T`, 
 and of the distances between all pairs add two products with one matrix. An outer product (the
 pullback of a matrix times a vector) becomes a loop, which fuses with its readers; 0.0 is added
 because NumPy's sum of a single -0.0 is 0.0. So does an inner product, which BLAS computes slower
-than a loop at any length: 87 and 55 ns for 70 numbers, 15 and 11 us for 65,536. Products of sliding windows with a vector: see
-`_expand_windows`.
+than a loop at any length: 87 and 55 ns for 70 numbers, 15 and 11 us for 65,536. Products of sliding
+windows with a vector: see `_expand_windows`.
 
 Invariants: types stay; linear in the equations; results differ only by the order of the sums inside
 of products, which BLAS chooses freely, and those of outer products not at all.
