@@ -547,13 +547,13 @@ def test_a_while_loop_that_ends_natively_gives_what_its_steps_would(impatient, n
 
 def test_a_loop_is_optimised_once_it_has_run_many_steps(impatient, monkeypatch):
     executor = importlib.import_module("tracker.jit.pipeline.executor")
-    levels, bind = [], executor.bind
+    levels, bind_frame = [], executor.bind_frame
 
-    def noted(*given, level):
-        levels.append(level)
-        return bind(*given, level=level)
+    def noted(*given):
+        levels.append(given[-1])
+        return bind_frame(*given)
 
-    monkeypatch.setattr(executor, "bind", noted)
+    monkeypatch.setattr(executor, "bind_frame", noted)
     monkeypatch.setattr(executor, "_MAX_QUICK_OPERATIONS", 3000)
     x = np.linspace(0.5, 1.5, 4)
     for _ in range(12):

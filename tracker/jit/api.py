@@ -216,7 +216,8 @@ def _load_compiler() -> None:
     """Import what every first call needs, which takes longer than to compile a small function; the
     passes and the code generator, too, where no program is on disk yet. Our files are hashed. What
     imports llvmlite is imported within functions elsewhere, and found here by then."""
-    modules = ["dispatch.first_call", "pipeline.compile", "runtime.compile_queue"]
+    modules = ["jit.dispatch.first_call", "jit.pipeline.compile", "jit.runtime.compile_queue"]
+    modules += ["random.generators"]
     with SIGNALS_DEFERRED:
         from tracker.jit.llvm import object_cache
         from tracker.jit.pipeline import lowered_cache
@@ -224,9 +225,10 @@ def _load_compiler() -> None:
         if object_cache.directory() is not None:
             lowered_cache.source_fingerprint()
         if not object_cache.has_files(".program"):
-            modules += ["codegen.lower", "pipeline.pass_order", "pipeline.loop_carried"]
+            modules += ["jit.codegen.lower", "jit.codegen.control_flow", "jit.pipeline.pass_order"]
+            modules += ["jit.pipeline.loop_carried", "jit.pipeline.executor"]
         for module in modules:
-            import_module(f"tracker.jit.{module}")
+            import_module(f"tracker.{module}")
         drop_in_for(np)  # which makes those of all of NumPy
 
 

@@ -474,7 +474,7 @@ def _expand_inner_products(function: Function) -> Function:
     def rewrite(new: BodyWriter, eqn: Eqn) -> bool:
         if not _is_inner_product(eqn):
             return False
-        a, b = (new.reshape(operand, (operand.type.size,)) for operand in eqn.operands)
+        a, b = (new.reshape(o, (o.type.size,)) for o in eqn.operands if isinstance(o, Var))
         total = new.emit("sum", new.emit("multiply", a, b), axis=(0,), keepdims=False)
         new.emit("reshape", total, shape=eqn.out.type.shape, out=eqn.out)
         return True

@@ -56,7 +56,7 @@ class NativeEntry:
 
     on_called_often: Callable[[], None] | None = None
 
-    def __init__(self, prepared: PreparedEntry, module: engine.Module) -> None:
+    def __init__(self, prepared: PreparedModule, module: engine.Module) -> None:
         self.module = module
         self.kept_alive = prepared.kept_alive
         self.key = prepared.key
@@ -84,20 +84,32 @@ class NativeEntry:
 
 
 @record(frozen=True)
-class PreparedEntry:
-    """A module's text, the addresses of its external names, the objects behind them, and the
+class PreparedModule:
+    """A module's text, the addresses of its external names, the objects behind them, and its
     entry's hash."""
 
     text: str
     symbols: dict[str, int]
     kept_alive: tuple[Any, ...]
-    key: int | None
+    key: int | None = None
+
+    def compile(self, level: int) -> engine.Module:
+        return object_cache.compile_or_load(self.text, level=level, symbols=self.symbols)
 
 
-def compile_entry(prepared: PreparedEntry, level: int = engine.OPTIMISED) -> NativeEntry:
+def compile_entry(prepared: PreparedModule, level: int = engine.OPTIMISED) -> NativeEntry:
     """A native entry."""
-    module = object_cache.compile_or_load(prepared.text, level=level, symbols=prepared.symbols)
-    return NativeEntry(prepared, module)
+    return NativeEntry(prepared, prepared.compile(level))
+
+
+def prepare_module(
+    plan: str, body: str, symbols: Mapping[str, int], kept_alive: Sequence[Any]
+) -> PreparedModule:
+    """The text of a plan and of what calls it, and the symbols of both."""
+    text, tables = lift_to_buffers(f"{_declarations(plan, body)}\n{body}\n{plan}")
+    bound = {**symbols, **buffer_addresses(tables)}
+    bound.update((name, address_of(name)) for name in set(C_FUNCTION.findall(text)))
+    return PreparedModule(text, bound, (*kept_alive, *tables.values()))
 
 
 def prepare_entry(
@@ -109,7 +121,7 @@ def prepare_entry(
     symbols: Mapping[str, int] | None = None,
     kept_alive: Sequence[Any] = (),
     traits: PlanTraits = DEFAULT_TRAITS,
-) -> PreparedEntry:
+) -> PreparedModule:
     """An entry around `plan`, IR text that defines `internal i64 @plan(ptr)`: its complete text
     (equal for equal calls in any process: a cache key) and its symbols.
 
@@ -117,9 +129,8 @@ def prepare_entry(
     """
     objects = entry_writer.ObjectSymbols()
     body = entry_text(signature, outputs, captures, objects, traits)
-    text, tables = lift_to_buffers(f"{_declarations(plan, body)}\n{body}\n{plan}")
-    bound = {**(symbols or {}), **buffer_addresses(tables)}
-    bound.update((name, address_of(name)) for name in set(C_FUNCTION.findall(text)))
+    prepared = prepare_module(plan, body, symbols or {}, kept_alive)
+    bound = prepared.symbols
     bound["errstate"] = id(errstate.VARIABLE)
     cells = [_weak_cell(static) for static in objects.weakly_held]
     bound.update((f"obj.{n}", id(thing)) for n, thing in enumerate(objects.kept_alive))
@@ -133,8 +144,8 @@ def prepare_entry(
     makers = [address_of(entry_writer.ARRAY_CONSTRUCTORS[kind]) for kind in objects.constructors]
     bound.update((f"maker.{n}", address) for n, address in enumerate(makers))
     bound["clock"] = CLOCK.address
-    keep = (*kept_alive, *objects.kept_alive, *cells, versions, *tables.values())
-    return PreparedEntry(text, bound, keep, dispatch_table.signature_hash(signature))
+    keep = (*prepared.kept_alive, *objects.kept_alive, *cells, versions)
+    return PreparedModule(prepared.text, bound, keep, dispatch_table.signature_hash(signature))
 
 
 def lift_to_buffers(text: str) -> tuple[str, dict[str, Any]]:

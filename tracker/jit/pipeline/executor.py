@@ -19,10 +19,20 @@ from tracker.ir.lowering import Loop
 from tracker.jit.abi import native_callable
 from tracker.jit.codegen.artifact import Bodies, LoweredProgram
 from tracker.jit.guards import signature
-from tracker.jit.guards.signature import ArrayOut, Outputs, Signature, array_out, scalar_out
+from tracker.jit.guards.signature import (
+    ArrayLeaf,
+    ArrayOut,
+    Leaf,
+    Outputs,
+    ScalarLeaf,
+    ScalarOut,
+    Signature,
+    array_out,
+    scalar_out,
+)
 from tracker.jit.kernels.python_callbacks import host_function
 from tracker.jit.llvm.engine import OPTIMISED, QUICK
-from tracker.jit.pipeline.link import CompiledTrace, LinkedProgram, bind
+from tracker.jit.pipeline.link import CompiledTrace, LinkedProgram, bind, bind_frame
 from tracker.jit.pipeline.lowered_cache import load_or_lower
 from tracker.jit.pipeline.partition import HostCall, Segment
 from tracker.jit.pipeline.program import CallingLayout, Program
@@ -58,17 +68,18 @@ class CompiledLoop:
         self._length = max(math.prod(lengths), 1)
         self._operations = 0.0  # of a step, once they are counted
         self._level = QUICK
-        self._run: Callable[[Sequence[Any]], Sequence[Any]] | None = None
+        self._calls: dict[tuple[Leaf, ...], Callable[..., tuple[Any, ...] | None]] = {}
 
     def __call__(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
         """The results for a flat list of values; None where a guard fails."""
-        try:
-            if self._run is None or self._wanted_level() != self._level:
-                self._level = self._wanted_level()
-                self._run = self._compiled(values)
-            return tuple(self._run(values))
-        except GuardFailed:
-            return None
+        plain = [_plain_layout(x) for x in values]
+        leaves = tuple(map(signature.leaf_of, plain))
+        if self._wanted_level() != self._level:
+            self._level = self._wanted_level()
+            self._calls.clear()
+        if leaves not in self._calls:
+            self._calls[leaves] = self._compiled(leaves)
+        return self._calls[leaves](plain)
 
     def _wanted_level(self) -> int:
         has_much = self.steps * self._operations > _MAX_QUICK_OPERATIONS
@@ -80,15 +91,33 @@ class CompiledLoop:
         self._level = self._wanted_level()
         return self._level
 
-    def _compiled(self, values: Sequence[Any]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    def _compiled(self, leaves: tuple[Leaf, ...]) -> Callable[..., tuple[Any, ...] | None]:
         """What runs the function: one native call, if all of it is native. (No pass runs where its
         text is in the cache.)"""
-        call = _NativeCall(self._program, self._level, level_for=self._level_for)
-        if call.compile(values):
-            return call.run
+        native = tuple([leaf for leaf in leaves if isinstance(leaf, ArrayLeaf | ScalarLeaf)])
+        if len(native) < len(leaves):
+            return lambda _: None  # an int beyond 64 bits
+        program, outputs = _in_layout(self._program, native)
+        with compile_stage("compiling with LLVM", program.traced.name):
+            lowered = _lowered(program, self._level)
+            if lowered is None:
+                return self._executed()
+            before, level = self._level, self._level_for(lowered.operations)
+            lowered = lowered if level == before else _lowered(program, level)
+            assert lowered is not None
+            return bind_frame(program, lowered, native, outputs, level)
+
+    def _executed(self) -> Callable[..., tuple[Any, ...] | None]:
         level = self._level_for(operation_count(self._program.function))
-        run = executor(self._program, level=level).run
-        assert run is not None
+        execute = executor(self._program, level=level).run
+        assert execute is not None
+
+        def run(values: Sequence[Any]) -> tuple[Any, ...] | None:
+            try:
+                return execute(values)
+            except GuardFailed:
+                return None
+
         return run
 
 
@@ -187,9 +216,8 @@ class _NativeCall:
     """A program as a native call, compiled when it first runs: only then are the classes of its
     inputs known.
 
-    orders     of the results in memory
-    pieces     gets what is linked
-    level_for  the level for a call of so many operations, if not `level`
+    orders  of the results in memory
+    pieces  gets what is linked
     """
 
     program: Program
@@ -198,7 +226,6 @@ class _NativeCall:
     lengths_vary: bool = False
     pieces: list[LinkedProgram] = field(default_factory=list)
     meter: Meter | None = None
-    level_for: Callable[[int], int] | None = None
     calls: dict[Signature, Any] = field(default_factory=dict)
     last: Callable[..., Any] = _guard_failed  # the call for the last classes
 
@@ -208,13 +235,8 @@ class _NativeCall:
         found: Sequence[Any] = self._run_by_class(values) if results is GuardFailed else results
         return found
 
-    def compile(self, values: Sequence[Any]) -> bool:
-        """Compile it for values of these classes and layouts; False if Python must run a part."""
-        call, _ = signature.signature_of([_plain_layout(x) for x in values], {})
-        return self._code(call) is not None
-
     def _code(self, call: Signature) -> Any:
-        """The native function for calls of this signature; None if Python must run a part."""
+        """The native function for calls of this signature."""
         if not call.is_native:  # an int beyond 64 bits
             raise GuardFailed
         if call not in self.calls:
@@ -234,40 +256,47 @@ class _NativeCall:
         return results
 
     def _compiled(self, call: Signature) -> Any:
-        function = self.program.traced
-        orders = self.orders or [None] * len(function.outputs)
-        leaves = tuple(
-            array_out(v.type, order) if v.type.shape else scalar_out(v.type, v.type.weak)
-            for v, order in zip(function.outputs, orders, strict=True)
-        )
+        program, leaves = _in_layout(self.program, call.leaves, self.orders, self.lengths_vary)
         structure = Structure(tuple, (), (LEAF,) * len(leaves), len(leaves))
-        outputs = Outputs(structure, leaves)
-        first = call.offsets[-1]
-        slots = FrameSlots(
-            inputs=call.offsets[:-1],
-            input_is_array=tuple(isinstance(leaf, signature.ArrayLeaf) for leaf in call.leaves),
-            captures=(),
-            capture_is_array=(),
-            outputs=tuple(first + at for at in outputs.offsets[:-1]),
-            output_is_array=tuple(isinstance(leaf, ArrayOut) for leaf in leaves),
-        )
-        strides = tuple(signature.leaf_strides(leaf) for leaf in call.leaves)
-        layout = CallingLayout(slots, strides, tuple(orders), self.lengths_vary)
-        program = self.program.in_layout(layout)
-        with compile_stage("compiling with LLVM", function.name):
+        outputs, name = Outputs(structure, leaves), program.traced.name
+        with compile_stage("compiling with LLVM", name):
             if self.meter is None:
-                lowered, level = _lowered(program, self.level), self.level
-                if lowered is None:
-                    return None
-                if self.level_for is not None:
-                    level = self.level_for(lowered.operations)
-                    lowered = lowered if level == self.level else _lowered(program, level)
-                    assert lowered is not None
-                linked = bind(program, lowered, call, outputs, level=level)
+                lowered = _lowered(program, self.level)
+                assert lowered is not None
+                linked = bind(program, lowered, call, outputs, level=self.level)
             else:
                 linked = self.meter.bind(program, call, outputs)
         self.pieces.append(linked)
-        return native_callable.make_builtin(linked.entry, function.name, _guard_failed)
+        return native_callable.make_builtin(linked.entry, name, _guard_failed)
+
+
+def _in_layout(
+    program: Program,
+    inputs: Sequence[Leaf],
+    orders: Sequence[MemoryOrder] = (),
+    lengths_vary: bool = False,
+) -> tuple[Program, tuple[ArrayOut | ScalarOut, ...]]:
+    """The program in the frame of a call with these leaves, and the leaves of its results."""
+    results = program.traced.outputs
+    orders = orders or [None] * len(results)
+    outputs = tuple(
+        [
+            array_out(v.type, order) if v.type.shape else scalar_out(v.type, v.type.weak)
+            for v, order in zip(results, orders, strict=True)
+        ]
+    )
+    offsets = signature.slot_offsets(inputs)
+    slots = FrameSlots(
+        inputs=offsets[:-1],
+        input_is_array=tuple(isinstance(leaf, ArrayLeaf) for leaf in inputs),
+        captures=(),
+        capture_is_array=(),
+        outputs=tuple(offsets[-1] + at for at in signature.slot_offsets(outputs)[:-1]),
+        output_is_array=tuple(isinstance(leaf, ArrayOut) for leaf in outputs),
+    )
+    strides = tuple(map(signature.leaf_strides, inputs))
+    layout = CallingLayout(slots, strides, tuple(orders), lengths_vary)
+    return program.in_layout(layout), outputs
 
 
 def _lowered(program: Program, level: int) -> LoweredProgram | None:

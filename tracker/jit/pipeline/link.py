@@ -16,8 +16,16 @@ from tracker.config import current, dump
 from tracker.ir.graph import Function
 from tracker.jit.abi import loader
 from tracker.jit.abi.entry import PlanTraits
+from tracker.jit.abi.frame_call import FrameCall, link_call
 from tracker.jit.codegen.artifact import BODY, CALL_PATTERN, LAPS, LoweredProgram
-from tracker.jit.guards.signature import Outputs, Signature
+from tracker.jit.guards.signature import (
+    ArrayLeaf,
+    ArrayOut,
+    Outputs,
+    ScalarLeaf,
+    ScalarOut,
+    Signature,
+)
 from tracker.jit.llvm import engine, object_cache, perf_map
 from tracker.jit.pipeline.program import Program
 from tracker.jit.runtime import allocator, blas, c_symbols, interrupt_checks, thread_pool
@@ -83,15 +91,7 @@ def bind(
 ) -> LinkedProgram:
     """Machine code of this level for a call of this signature; `laps`: the cells of a text that
     times its steps (`codegen/stopwatch.py`)."""
-    keep: list[Any] = [laps]
-    symbols = _compiled_functions(lowered, level, keep)
-    if laps is not None:
-        symbols.update(loader.buffer_addresses({LAPS: laps}))
-    modules = [each for each in keep if isinstance(each, engine.Module)]
-    if lowered.callbacks:
-        addresses, needed = _bound_callbacks(lowered.callbacks)
-        symbols.update(addresses)
-        keep += needed
+    symbols, keep = _symbols(lowered, level, laps)
     size = sum(v.type.size for v in program.traced.inputs) + lowered.scratch // 8
     pauses = interrupt_checks.NAME in lowered.symbols
     prepared = loader.prepare_entry(
@@ -110,7 +110,45 @@ def bind(
         ),
     )
     entry = loader.compile_entry(prepared, level)
-    for module in (entry.module, *modules):
+    modules = _linked_modules(program, lowered, entry.module, keep)
+    return LinkedProgram(program, modules, entry, lowered.scratch)
+
+
+def bind_frame(
+    program: Program,
+    lowered: LoweredProgram,
+    leaves: tuple[ArrayLeaf | ScalarLeaf, ...],
+    outputs: tuple[ArrayOut | ScalarOut, ...],
+    level: int,
+) -> FrameCall:
+    """Machine code of this level, which Python calls with arguments of these leaves."""
+    symbols, keep = _symbols(lowered, level)
+    call = link_call(lowered.text, leaves, outputs, level, symbols, keep)
+    _linked_modules(program, lowered, call.module, keep)
+    return call
+
+
+def _symbols(
+    lowered: LoweredProgram, level: int, laps: np.ndarray[Any, Any] | None = None
+) -> tuple[dict[str, int], list[Any]]:
+    """The addresses of all names of a text, and the modules and objects behind them."""
+    keep: list[Any] = [laps]
+    symbols = _compiled_functions(lowered, level, keep)
+    if laps is not None:
+        symbols.update(loader.buffer_addresses({LAPS: laps}))
+    if lowered.callbacks:
+        addresses, needed = _bound_callbacks(lowered.callbacks)
+        symbols.update(addresses)
+        keep += needed
+    return symbols, keep
+
+
+def _linked_modules(
+    program: Program, lowered: LoweredProgram, first: engine.Module, keep: Sequence[Any]
+) -> tuple[engine.Module, ...]:
+    """All modules of a program, shown to who asks for them."""
+    modules = (first, *[each for each in keep if isinstance(each, engine.Module)])
+    for module in modules:
         if current().perf:
             perf_map.write(module, program.traced.name, lowered.descriptions)
         if current().gdb:
@@ -118,7 +156,7 @@ def bind(
         for stage in current().dump & {"llvm", "asm"}:
             dump(stage, functools.partial(getattr, module, stage))
     program.drop_intermediates()
-    return LinkedProgram(program, (entry.module, *modules), entry, lowered.scratch)
+    return modules
 
 
 def _compiled_functions(lowered: LoweredProgram, level: int, keep: list[Any]) -> dict[str, int]:
