@@ -8,27 +8,31 @@ from compiled import agree
 from pairwise_parameters import crossed
 
 import tracker
-from tracker.jit.codegen.loop_order import TILE, can_tile, should_tile
+from tracker.jit.codegen.loop_order import BLOCK, STRIP, can_tile, choose_tile
+
+TILE = STRIP.columns
 
 
 @pytest.mark.parametrize(
-    ("space", "reads", "writes", "crossed"),
+    ("space", "reads", "writes", "tile"),
     [
-        ((300, 300), [{0: 300, 1: 1}, {0: 1, 1: 300}], [{0: 300, 1: 1}], False),  # only read across
-        ((300, 300), [{0: 300, 1: 1}, {0: 1, 1: 300}], [{0: 1, 1: 300}], True),
-        ((512, 512), [{0: 512, 1: 1}, {0: 1, 1: 512}], [{0: 512, 1: 1}], True),  # whole pages
-        ((512, 4 * TILE - 1), [{0: 1, 1: 512}], [{0: 1, 1: 512}], False),  # too few columns
-        ((TILE - 1, 512), [{0: 1, 1: 512}], [{0: 1, 1: 512}], False),  # too few rows
-        ((300, 300), [{0: 1, 1: 300}] * 2, [{0: 300, 1: 1}], True),  # their lines leave the cache
-        ((300, 200), [{0: 1, 1: 300}] * 2, [{0: 200, 1: 1}], False),
-        ((300, TILE), [{0: 1, 1: 300}] * 9, [{0: TILE, 1: 1}], False),  # a single strip
-        ((512, 512), [{0: 512, 1: 1}], [{1: 512}], False),  # the same for all rows
-        ((512,), [{0: 512}], [{0: 512}], False),
+        ((300, 300), [{0: 300, 1: 1}, {0: 1, 1: 300}], [{0: 300, 1: 1}], None),  # only read across
+        ((900, 900), [{0: 900, 1: 1}, {0: 1, 1: 900}], [{0: 900, 1: 1}], None),
+        ((300, 300), [{0: 300, 1: 1}, {0: 1, 1: 300}], [{0: 1, 1: 300}], STRIP),
+        ((512, 512), [{0: 512, 1: 1}, {0: 1, 1: 512}], [{0: 512, 1: 1}], BLOCK),  # whole pages
+        ((512, 512), [{0: 512, 1: 1}, {0: 1, 1: 512}], [{0: 1, 1: 512}], STRIP),
+        ((512, 4 * TILE - 1), [{0: 1, 1: 512}], [{0: 1, 1: 512}], None),  # too few columns
+        ((TILE - 1, 512), [{0: 1, 1: 512}], [{0: 1, 1: 512}], None),  # too few rows
+        ((300, 300), [{0: 1, 1: 300}] * 2, [{0: 300, 1: 1}], STRIP),  # their lines leave the cache
+        ((300, 200), [{0: 1, 1: 300}] * 2, [{0: 200, 1: 1}], None),
+        ((300, TILE), [{0: 1, 1: 300}] * 9, [{0: TILE, 1: 1}], None),  # a single strip
+        ((512, 512), [{0: 512, 1: 1}], [{1: 512}], None),  # the same for all rows
+        ((512,), [{0: 512}], [{0: 512}], None),
     ],
 )
-def test_transposed_writes_and_page_strides_are_tiled(space, reads, writes, crossed):
+def test_transposed_writes_several_reads_and_page_strides_are_tiled(space, reads, writes, tile):
     order = tuple(range(len(space)))
-    assert should_tile(space, [*reads, *writes], writes, order) is crossed
+    assert choose_tile(space, [*reads, *writes], writes, order) is tile
 
 
 loops = importlib.import_module("tracker.jit.codegen.loop_nest")  # `tracker.jit` is the function
@@ -110,6 +114,14 @@ def test_the_parts_of_a_loop_that_is_split_are_tiled(cut):
     agree(frames, a, b, tolerance=0)
     assert any(cut)
     agree(lambda a, b: tracker.gradient(lambda a, b: np.sum(frames(a, b) ** 2), a, b), a, b)
+
+
+def test_tiles_at_the_ends_of_rows_and_columns_are_smaller(cut):
+    rng = np.random.default_rng(6)
+    a, b = rng.normal(size=(509, 331)), rng.normal(size=(340, 512))
+    agree(lambda a, b: a + b[:331, :509].T, a, b, tolerance=0)
+    agree(lambda a, b: np.sum(a * b[:331, :509].T, axis=0), a, b, tolerance=1e-12)
+    assert any(cut)
 
 
 def test_each_matrix_of_a_stack_is_tiled(cut):

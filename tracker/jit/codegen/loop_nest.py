@@ -22,13 +22,13 @@ from tracker.ir.graph import Var
 from tracker.jit.codegen import scatter_stores
 from tracker.jit.codegen.loop_body import LoopBody, LoopIndex
 from tracker.jit.codegen.loop_order import (
-    TILE,
     Strides,
+    Tile,
     access_strides,
     best_order,
     can_collapse,
     can_tile,
-    should_tile,
+    choose_tile,
 )
 from tracker.jit.codegen.reductions import Accumulator, block_of_sums
 from tracker.jit.codegen.registers import Registers
@@ -71,16 +71,16 @@ class ThreadedKernel:
 
 @record()
 class LoopLayout:
-    """How the loops of a kernel are nested: their order from the outermost to the innermost,
-    whether the innermost two run over strips, where ranges are split (`numbers`: at a number that
-    is known when the code runs, plus an offset), the number of threads; `may_reorder`: whether
-    order and strips are still to be decided."""
+    """How the loops of a kernel are nested: their order from the outermost to the innermost, the
+    tile that the innermost two run over at a time, where ranges are split (`numbers`: at a number
+    that is known when the code runs, plus an offset), the number of threads; `may_reorder`: whether
+    order and tile are still to be decided."""
 
     order: tuple[int, ...]
     cuts: dict[int, set[int]]
     threads: int
     may_reorder: bool
-    tiled: bool = False
+    tile: Tile | None = None
     numbers: dict[int, tuple[Var, int]] = field(default_factory=dict)
 
     def split(self, split: SplitLoop) -> None:
@@ -149,9 +149,9 @@ def _write_in_order(
     text = writer.text()
     if layout.may_reorder:
         layout.may_reorder = False
-        order, tiled = writer.preferred_order(layout.threads > 1)
-        if (order, tiled) != (layout.order, layout.tiled):
-            layout.order, layout.tiled = order, tiled
+        order, tile = writer.preferred_order(layout.threads > 1)
+        if (order, tile) != (layout.order, layout.tile):
+            layout.order, layout.tile = order, tile
             return _write_in_order(driver, kernel, layout)
     if writer.threads > 1 and not writer.is_parallel():
         layout.threads = 1  # a part would read what another writes
@@ -203,12 +203,14 @@ class KernelWriter:
         self.fused: list[tuple[Kernel, list[Accumulator]]] = []
         self.accumulators = [Accumulator(self, eqn, at) for at, eqn in enumerate(kernel.reductions)]
         self.own_accumulators = tuple(self.accumulators)
-        self.tiled = layout.tiled and not kernel.fused
-        self.tiled = self.tiled and can_tile(layout.order, self.accumulators)
+        may_tile = not kernel.fused and can_tile(layout.order, self.accumulators)
+        self.tile = layout.tile if may_tile else None
         self.columns: tuple[int, int] | None = None  # the part of the columns that is tiled
         self.strip: tuple[str, str] | None = None  # the columns of the current strip
         extents = [self.space[v] for v in self.order]
-        self.block = block_of_sums([*extents[:-1], TILE] if self.tiled else extents)
+        if self.tile is not None:
+            extents[-2:] = self.tile.rows or extents[-2], self.tile.columns
+        self.block = block_of_sums(extents)
         for each in kernel.fused:
             accumulators = [
                 Accumulator(self, eqn, at)
@@ -391,8 +393,8 @@ class KernelWriter:
             at, steps = self.block
             if depth == at and steps and any(each.blocked for each in self.accumulators):
                 loop = functools.partial(self._blocked_loop, loop, steps)
-            if self.tiled and depth == len(self.space) - 2:
-                self._tiled_loop(functools.partial(loop, *bounds))
+            if self.tile is not None and depth == len(self.space) - 2:
+                self._tiled_loop(loop, self.tile, *bounds)
             else:
                 loop(*bounds)
 
@@ -448,21 +450,34 @@ class KernelWriter:
 
         self.loop_over(first, last, steps, block)
 
-    def _tiled_loop(self, loop: Callable[[], None]) -> None:
-        """The loop over rows, for one strip of columns after the other."""
+    def _tiled_loop(
+        self, loop: Callable[[str, str], None], tile: Tile, first: str, last: str
+    ) -> None:
+        """The loop over rows, for one tile after the other."""
 
-        def strip(start: str) -> None:
-            self.strip = start, self._end(start, TILE, str(last))
-            loop()
+        def strips(first: str, last: str) -> None:
+            for low, high in self.parts[self.order[-1]]:
+                self.columns = low, high
 
-        for first, last in self.parts[self.order[-1]]:
-            self.columns = first, last
-            if last - first == 1:
-                loop()
-            elif last > first:
-                self.loop_over(str(first), str(last), TILE, strip)
-            self.strip = None
-        self.columns = None
+                def strip(start: str, end: int = high) -> None:
+                    self.strip = start, self._end(start, tile.columns, str(end))
+                    loop(first, last)
+                    self.strip = None
+
+                if high - low == 1:
+                    loop(first, last)
+                elif high > low:
+                    self.loop_over(str(low), str(high), tile.columns, strip)
+            self.columns = None
+
+        def rows(start: str) -> None:
+            assert tile.rows is not None
+            strips(start, self._end(start, tile.rows, last))
+
+        if tile.rows is None:
+            strips(first, last)
+        else:
+            self.loop_over(first, last, tile.rows, rows)
 
     def _end(self, start: str, steps: int, last: str) -> str:
         """The end of a part of a range that ends at `last`."""
@@ -506,13 +521,13 @@ class KernelWriter:
         if strides:
             accesses.append(strides)
 
-    def preferred_order(self, shared: bool) -> tuple[tuple[int, ...], bool]:
-        """The best loop order for the recorded accesses, and whether to tile."""
+    def preferred_order(self, shared: bool) -> tuple[tuple[int, ...], Tile | None]:
+        """The best loop order for the recorded accesses, and the best tile."""
         if self.flat:
-            return tuple(range(len(self.kernel.space))), False
+            return tuple(range(len(self.kernel.space))), None
         kept = [accumulator.kept for accumulator in self.accumulators]
         order = best_order(self.space, self.accesses, kept, shared)
-        return order, should_tile(self.space, self.accesses, self.writes, order)
+        return order, choose_tile(self.space, self.accesses, self.writes, order)
 
     def tools(self, ranges: dict[int, tuple[int, int]]) -> IndexEmitter:
         return IndexEmitter(ranges, self.e.write, self.counters.__getitem__, self.may_split)

@@ -5,9 +5,10 @@
   transposed factor), it becomes the innermost; where rows are long, axes that all reductions keep
   become the outermost, so that sums stay in registers and threads can share them.
 - Collapsing (`can_collapse`). Arrays of one shape and order without gaps need a single loop.
-- Tiling (`should_tile`). `a + a.T` touches a cache line of one array at each step in any order. Its
-  innermost two loops run over strips of `TILE` columns of all rows: half the time for matrices
-  written across, and for rows that are whole pages apart.
+- Tiling (`choose_tile`). `a + a.T` touches a cache line of one array at each step in any order. Its
+  innermost two loops run over strips of columns, of all rows (half the time for matrices that are
+  written across, and where several are read across), or of so many rows as a cache line has
+  elements (a third of the time for rows that are whole pages apart, which evict each other).
 
 Invariants: only kernels whose points may come in any order are reordered, and each point comes
 once; the order of a sum changes with the loop order, and is the same on every call.
@@ -23,6 +24,7 @@ from tracker.ir.lowering import Map, View
 from tracker.jit.schedule.affine import AffineIndex, loop_index, view_index
 from tracker.jit.schedule.plan_data import Expression, Kernel, Plan, Unrolled, is_in_memory
 from tracker.ops.shape.memory_order import is_dense, nontrivial_strides
+from tracker.support.structs import record
 
 if TYPE_CHECKING:
     from tracker.jit.codegen.reductions import Accumulator
@@ -37,7 +39,6 @@ _MAX_COST_RATIO = 0.6  # of the cost in C order; otherwise the order stays
 _LONG_ROW = 64  # steps; rows of at least this length may come in any order
 _MIN_VECTOR_STEPS = 4  # steps; a shorter loop is not vectorised
 _MIN_POINTS = 256  # points; a smaller kernel is not reordered
-TILE = 64  # columns of a strip: as many rows of the transposed array stay in the cache
 _CACHED_LINES = 256  # cache lines of different rows; fewer stay in the cache
 _PAGE_ELEMENTS = 512  # elements; rows a multiple of this apart map to few cache sets
 
@@ -153,21 +154,32 @@ def _cost(
     return total * (1 + _LOOP_START_COST / extent)
 
 
-def should_tile(
+@record(frozen=True)
+class Tile:
+    """How many columns, of how many rows (None: all), the innermost two loops run over at a time."""
+
+    rows: int | None
+    columns: int
+
+
+STRIP, BLOCK = Tile(None, 64), Tile(8, 16)
+
+
+def choose_tile(
     space: Sequence[int],
     accesses: Iterable[Strides],
     writes: Iterable[Strides],
     order: Sequence[int],
-) -> bool:
-    """Whether the innermost two loops should run over strips of columns: a cache line that a row
-    touches across is evicted when the next row comes. The lines of one array that is only read are
-    prefetched in time, except where rows evict each other."""
+) -> Tile | None:
+    """The tile of the innermost two loops; None where whole rows are as good. A cache line that a
+    row touches across is evicted when the next row comes. The lines of one array that is only read
+    are prefetched in time, except where rows evict each other."""
     if len(space) < 2:
-        return False
+        return None
     outer, inner = order[-2:]
     columns = space[inner]
-    if columns < 2 * TILE or space[outer] < TILE:
-        return False
+    if columns < 2 * STRIP.columns or space[outer] < STRIP.columns:
+        return None
 
     def lies_across(strides: Strides) -> bool:
         return (
@@ -176,10 +188,12 @@ def should_tile(
         )
 
     across = [strides for strides in accesses if lies_across(strides)]
-    are_evicted = any(map(lies_across, writes)) or any(
-        strides[inner] % _PAGE_ELEMENTS == 0 for strides in across
-    )
-    return (are_evicted and columns >= _CACHED_LINES) or len(across) * columns > 2 * _CACHED_LINES
+    if columns >= _CACHED_LINES:
+        if any(map(lies_across, writes)):
+            return STRIP
+        if any(strides[inner] % _PAGE_ELEMENTS == 0 for strides in across):
+            return BLOCK
+    return STRIP if len(across) > 1 and len(across) * columns > 2 * _CACHED_LINES else None
 
 
 def can_tile(order: Sequence[int], accumulators: Iterable[Accumulator]) -> bool:
