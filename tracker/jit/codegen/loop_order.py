@@ -156,7 +156,7 @@ def _cost(
 
 @record(frozen=True)
 class Tile:
-    """How many columns, of how many rows (None: all), the innermost two loops run over at a time."""
+    """How many columns of how many rows (None: of all) the innermost two loops run over at once."""
 
     rows: int | None
     columns: int
