@@ -225,7 +225,7 @@ def _load_compiler() -> None:
         if object_cache.directory() is not None:
             lowered_cache.source_fingerprint()
         if not object_cache.has_files(".program"):
-            modules += ["jit.codegen.lower", "jit.codegen.control_flow", "jit.pipeline.pass_order"]
+            modules += ["jit.codegen.lower", "jit.pipeline.pass_order"]
             modules += ["jit.pipeline.loop_carried", "jit.pipeline.executor"]
         for module in modules:
             import_module(f"tracker.{module}")

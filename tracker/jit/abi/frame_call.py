@@ -9,13 +9,12 @@ Invariants: the frame is that of `entry.py`; no argument is written to, results 
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tracker.jit.abi.loader import prepare_module
+from tracker.jit.abi.loader import frame_function, prepare_module
 from tracker.jit.guards.signature import ArrayLeaf, ArrayOut, ScalarLeaf, ScalarOut, slot_offsets
 from tracker.jit.llvm.engine import Module
 from tracker.jit.runtime.c_symbols import use_block_allocator
@@ -32,7 +31,6 @@ define i64 @call(ptr %slots) {
 }
 """
 _WORD = 8  # bytes of a slot
-_CALL = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)  # raises what the plan has set
 
 
 @record(frozen=True, eq=False)
@@ -43,7 +41,7 @@ class FrameCall:
     outputs: tuple[ArrayOut | ScalarOut, ...]
     module: Module
     kept_alive: tuple[Any, ...]
-    function: Any
+    function: Callable[[int], int]
 
     def __call__(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
         """The results for arguments of these leaves; None where a guard fails, or where NumPy is
@@ -83,7 +81,7 @@ def link_call(
     """A call of `plan`, IR text that defines `internal i64 @plan(ptr)`; results are in C order."""
     prepared = prepare_module(plan, _TEXT, symbols, kept_alive)
     module = prepared.compile(level)
-    function = _CALL(module.address("call"))
+    function = frame_function(module.address("call"))
     return FrameCall(leaves, outputs, module, prepared.kept_alive, function)
 
 

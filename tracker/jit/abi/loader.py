@@ -112,6 +112,14 @@ def prepare_module(
     return PreparedModule(text, bound, (*kept_alive, *tables.values()))
 
 
+_FRAME_FUNCTION = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+
+
+def frame_function(address: int) -> Callable[[int], int]:
+    """The function there, of a frame's address. It raises what the code has set."""
+    return _FRAME_FUNCTION(address)
+
+
 def prepare_entry(
     plan: str,
     signature: Signature,
