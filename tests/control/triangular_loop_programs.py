@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from masked_loop_programs import PROGRAMS as PROGRAMS
 from python_loop_programs import M, X, program
+from ragged_loop_programs import PROGRAMS as PROGRAMS
 
 WHOLE = []  # programs whose traces have as many loops for larger arrays
 
@@ -44,8 +44,8 @@ class Slices:
             s = s + np.sin(x[i:]).shape[0] * x[i]
         return s
 
-    @program(False)
-    def constants_from_an_extent(x):
+    @program(True)
+    def means_of_slices_that_grow(x):
         s = x[0] * 0
         for i in range(12):
             s = s + np.mean(x[: i + 1]) * x[i]

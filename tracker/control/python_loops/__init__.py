@@ -62,8 +62,10 @@ that the loop goes through, paths that append other things than others do, compr
 and dicts, generators, lists whose subscripts move with a loop; sums that start at Python's numbers,
 and that only some iterations of an inner loop add to; where iterations branch on values, quotients
 of plain numbers that may be by zero; of slices whose extents move all but elementwise ops, sums,
-products and flips, and where they are parts of large matrices that are not multiplied by rows (a
-product of the part is faster).
+means, products, flips and reads at such positions, and where they are parts of large matrices that
+are not multiplied by rows (a product of the part is faster); of slices between numbers of arrays
+those that are written, clipped, or in a loop within another one, and where few are nearly as
+long as the longest one.
 
 Invariant: results, writes, prints and exceptions are those of the plain loop. What is not known to
 be the same in all iterations raises `NotRollable`, and nothing has happened.

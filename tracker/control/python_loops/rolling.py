@@ -8,7 +8,8 @@ plain loop runs: it may be the last one.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Mapping, Sequence, Set
 from types import FrameType
 from typing import Any
 
@@ -358,7 +359,7 @@ class LoopRoller:
         if run.symbolic.has_learned:
             return None
         if conditions or paths:
-            if self._mask_counts(run):
+            if self._extents(run):
                 return None
             # The plain loop runs an iteration that divides by zero.
             run.divisors = constants.divisors()
@@ -436,7 +437,9 @@ class LoopRoller:
         found = [
             data if data is not None else made for data, made in zip(exact, results, strict=True)
         ]
-        self._forget_guards(run, self._mask_counts(run, body.dependent))
+        self._forget_guards(run, self._extents(run, body.dependent))
+        for condition in body.ragged.conditions:
+            self.tracer.add_guard(condition, "bool")
         self._assign(run, dict(zip(run.carries.all, found, strict=True)), frame)
         lists.extend(count, [*map(stacks.get, lists.values)], numbers, run.places.read(frame))
         if is_segment:
@@ -645,19 +648,25 @@ class LoopRoller:
         made.update(symbol.value for symbol in run.iteration.symbols)
         made.update(starts)
         found: dict[Value, bool] = {}
+        extents = self._extents(run)
         for _, value, kind, _, expected in self.tracer.guards.conversions[run.guards :]:
-            if value not in made or value.op is mask_count:
+            if value not in made or value in extents:
                 continue
             if kind != "bool" or np.ndim(value.aval):
                 return None
             found[value] = bool(value.data) if expected is None else expected
         return found
 
-    def _mask_counts(self, run: _SymbolicRun, of: Container[Value] | None = None) -> set[Value]:
-        """How many elements masks select, those among `of`: each iteration has its own masks."""
+    def _extents(self, run: _SymbolicRun, of: Set[Value] | None = None) -> set[Value]:
+        """The guarded numbers of elements that masks select, those among `of`, and bounds of slices
+        that nothing else has read: each iteration has its own."""
         guards = self.tracer.guards.conversions[run.guards :]
-        counts = {value for _, value, _, _, _ in guards if value.op is mask_count}
-        return {each for each in counts if of is None or each.operands[0] in of}
+        read = Counter(value for _, value, _, _, _ in guards)
+        masks = {value for value in read if value.op is mask_count}
+        bounds = {value for value, n in run.symbolic.bounds.items() if n == read[value]}
+        if of is None:
+            return masks | bounds
+        return {each for each in masks if each.operands[0] in of} | (bounds & of)
 
     def _least_count(self, body: IterationBody) -> int:
         """From how many iterations on the loop pays."""

@@ -11,7 +11,7 @@ with negative positions wrapped and nothing clipped; it is None where no one for
 
 from __future__ import annotations
 
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import CodeType
 from typing import Any, TypeAlias
@@ -119,10 +119,12 @@ class IterationIndex(tuple[Any, ...]):
     """The canonical basic index of one iteration, and its `subscripts` in all (None: no one form).
 
     flips: of an index that keeps all of a value that grows, whether it reverses each axis.
+    bounds: of a slice of the first axis, the numbers of arrays that it begins and ends at.
     """
 
     subscripts: Subscripts | None
     flips: tuple[bool, ...] | None = None
+    bounds: tuple[Any, ...] = ()
 
     @staticmethod
     def of(index: tuple[Any, ...], subscripts: Subscripts | None) -> IterationIndex:
@@ -142,6 +144,7 @@ class SymbolicIteration:
     may_grow     whether the code of the loop asks for extents in such ways only as are noticed
     growing      the values that are computed from slices whose extents move, or from selections
     masks        its arrays of bools
+    bounds       numbers of arrays that slices begin or end at, and how often each was read for that
     counts       the trip counts of inner loops, by the numbers that say so
     tests        where Python has branched on values: (code, offset of the instruction)
     paths_within the paths of inner loops, by the values that say how many iterations took them
@@ -155,6 +158,7 @@ class SymbolicIteration:
         self.may_grow = may_grow
         self.growing: set[Value] = set()
         self.masks: set[Value] = set()
+        self.bounds: Counter[Value] = Counter()
         self.counts: dict[Value, Affine] = {}
         self.tests: dict[Value, tuple[CodeType, int]] = {}
         self.paths_within: dict[Value, Any] = {}
@@ -199,6 +203,7 @@ class SymbolicIteration:
         is_selection = value.op.name == "gather" and "counts" in value.params
         grows = is_selection and not self.masks.isdisjoint(operands[1:])
         grows |= any(subscript is not None and subscript.grows for subscript in subscripts or ())
+        grows |= value.op.name == "getitem" and bool(getattr(index, "bounds", ()))
         if is_array and (
             grows or not self.growing.isdisjoint(o for o in operands if type(o) is Value)
         ):
@@ -276,7 +281,7 @@ def moves(key: Any) -> bool:
         return False
     found = False
     for part in key if type(key) is tuple else (key,):
-        for x in (part.start, part.stop, part.step) if type(part) is slice else (part,):
+        for x in _numbers_in(part):
             if type(x) is Tracked:
                 if affine_form(x) is None:
                     return False
@@ -284,6 +289,10 @@ def moves(key: Any) -> bool:
             elif x is not None and x is not Ellipsis and type(x) is not int:
                 return False
     return found
+
+
+def _numbers_in(part: Any) -> tuple[Any, ...]:
+    return (part.start, part.stop, part.step) if type(part) is slice else (part,)
 
 
 def index_of_growing(x: Any, key: Any, index: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -301,6 +310,26 @@ def index_of_growing(x: Any, key: Any, index: tuple[Any, ...]) -> tuple[Any, ...
     return made
 
 
+def ragged_index(parts: tuple[Any, ...], index: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The index of a subscript; of a slice of the first axis between numbers of arrays, such as
+    `x[starts[i] : starts[i + 1]]`, with these bounds. They are guarded, as they have been read."""
+    iterations = active_iterations()
+    if not iterations or not all(iteration.may_grow for iteration in iterations):
+        return index
+    first, others = (parts or (None,))[0], parts[1:]
+    if type(first) is not slice or first.step not in (None, 1) or None in index:
+        return index
+    bounds = [x._value if type(x) is Tracked else x for x in (first.start, first.stop)]
+    values = [x for x in bounds if type(x) is Value]
+    moving = [x for part in others for x in _numbers_in(part) if type(x) is Tracked]
+    if not values or moving:
+        return index
+    iterations[-1].bounds.update(values)
+    made = IterationIndex.of(index, None)
+    made.bounds = tuple(bounds)
+    return made
+
+
 def plain_entry(part: Any) -> Any:
     """An entry of a subscript that moves, in this iteration."""
     if type(part) is slice:
@@ -314,7 +343,7 @@ def subscript_of(part: Any, extent: int) -> AffineSubscript | None:
         form = affine_form(part)
         start = None if form is None else _wrapped(form, extent - 1, extent)
         return None if start is None else AffineSubscript(start)
-    if not any(type(x) is Tracked for x in (part.start, part.stop, part.step)):
+    if not any(type(x) is Tracked for x in _numbers_in(part)):
         covered = range(*part.indices(extent))
         return AffineSubscript(Affine(covered.start), len(covered), covered.step)
     if part.step not in (None, 1):

@@ -11,6 +11,8 @@
   (`iteration_state.py`), and an iteration that asks for such an extent stands for no other
   iterations. The products of rows with such slices of a matrix (`X[:, i] @ X[:, i:]`) are one
   product, before the loop.
+- Slices between numbers of arrays (`x[starts[i] : starts[i + 1]]`) have the extent of the longest
+  one (`ragged_slices.py`), and are otherwise like those.
 - What a mask selects (`x[mask]`) differs in number from iteration to iteration: the body has all of
   `x`, and elementwise ops, sums, means and writes at the same mask read what is selected
   (`selections.py`).

@@ -2,7 +2,7 @@
 
 In a body, an axis that grows has the extent of the array that it was cut from, and elements
 outside of a `Span` that mean nothing. `GrowingValues.write` writes the equations on such values:
-elementwise ops carry the span along; sums and products select zeros outside of it; writes
+elementwise ops carry the span along; sums, means and products select zeros outside of it; writes
 store what is inside. Masked elements are selected away, never multiplied by 0, so that they have no
 effect on results and derivatives, whatever they hold.
 
@@ -30,14 +30,14 @@ from tracker.control.python_loops.body.affine_subscripts import (
     subscripts_of,
 )
 from tracker.ir.lowering import Loop, Map, Pick
-from tracker.ops.elementwise.binary import add, maximum, minimum, multiply, subtract
-from tracker.ops.elementwise.comparison import logical_and, where
+from tracker.ops.elementwise.binary import add, divide, maximum, minimum, multiply, subtract
+from tracker.ops.elementwise.comparison import equal, logical_and, where
 from tracker.ops.elementwise.unary import logical_not, negative, positive
 from tracker.ops.indexing.gather_scatter import HOLE
 from tracker.ops.indexing.getitem import gather, getitem, put, scatter
 from tracker.ops.linalg.matmul import matmul
-from tracker.ops.reduce.reduce import sum_
-from tracker.ops.shape.create import before, iota, to_discrete
+from tracker.ops.reduce.reduce import mean_, sum_
+from tracker.ops.shape.create import astype, before, iota, to_discrete
 from tracker.ops.shape.shape import transpose
 from tracker.tape.record import apply, wrap
 from tracker.tape.tracing.loop_index import Affine, AffineSubscript, IterationIndex, Subscripts
@@ -133,7 +133,7 @@ class GrowingValues:
             self.masks[key] = found
         return self.masks[key]
 
-    def _iota(self, shape: tuple[int, ...], axis: int) -> Value:
+    def iota(self, shape: tuple[int, ...], axis: int) -> Value:
         params = {"shape": shape, "axis": axis}
         return self.body.emit(iota, (), params, np.zeros(shape, _INT))
 
@@ -342,6 +342,10 @@ class GrowingValues:
             return self._write_pick(value)
         if op is sum_:
             return self._write_sum(value)
+        if op is mean_:
+            return self._write_mean(value)
+        if op is gather:
+            return self._write_gather(value)
         if op is transpose:
             return self._write_transpose(value)
         if op is matmul:
@@ -420,7 +424,7 @@ class GrowingValues:
     def _shifted(self, x: Value, axis: int, span: Span, wanted: Span) -> Value:
         """An array whose span along an axis is moved to another one of the same width."""
         by = self.number(span.low.minus(wanted.low))
-        at = self._emit_array(add, self._iota((wanted.extent,), 0), by)
+        at = self._emit_array(add, self.iota((wanted.extent,), 0), by)
         at = self._emit_array(minimum, at, np.intp(span.extent - 1))
         at = self._emit_array(maximum, at, np.intp(0))
         index: list[Any] = [slice(0, n, 1) for n in x.aval.shape]
@@ -444,6 +448,49 @@ class GrowingValues:
             if keepdims or at not in axes
         ]
         return self._written(value, tuple(left), tuple(shape), sum_, (given,), value.params)
+
+    def _write_mean(self, value: Value) -> Value:
+        (x,) = value.operands
+        axes = [(self.spans[x][axis], np.shape(x.aval)[axis]) for axis in value.params["axis"]]
+        count: Any = math.prod([extent for span, extent in axes if span is None])
+        for span, _ in axes:
+            if span is not None:
+                width = self.number(span.width)
+                count = (
+                    width
+                    if type(count) is int and count == 1
+                    else self._emit_int(multiply, width, count)
+                )
+        if type(count) is Value:
+            count = self.body.emit(to_discrete, (count,), {"dtype": _INT}, np.intp(0))
+        return self.mean(self._write_sum(value), count, np.result_type(value.aval))
+
+    def mean(self, total: Value, count: Any, dtype: np.dtype[Any]) -> Value:
+        """A mean, by a sum and the number of its terms: NaN of none, which has no derivative."""
+        emit, aval = self.body.emit, total.aval
+        if type(count) is not Value:
+            return emit(divide, (total, dtype.type(count)), NO_PARAMS, aval)
+        some = emit(maximum, (count, np.intp(1)), NO_PARAMS, np.intp(0))
+        divisor = emit(astype, (some,), {"dtype": dtype}, dtype.type(0))
+        mean = emit(divide, (total, divisor), NO_PARAMS, aval)
+        is_empty = emit(equal, (count, np.intp(0)), NO_PARAMS, np.True_)
+        return emit(where, (is_empty, dtype.type(np.nan), mean), NO_PARAMS, aval)
+
+    def _write_gather(self, value: Value) -> Value:
+        """Write a read of an array at positions that are a part."""
+        x, *arrays = value.operands
+        index = value.params["index"]
+        if self.is_growing(x) or len(arrays) != 1 or "counts" in value.params:
+            raise NotRollable("a part of a slice whose extent moves is read")
+        at, own = self._filled(arrays[0], 0), self.spans[arrays[0]]
+        hole = index.index(HOLE)
+        spans = (*[None] * hole, *own, *[None] * (len(index) - hole - 1))
+        shape = [
+            span.extent if span else n for span, n in zip(spans, value.aval.shape, strict=True)
+        ]
+        self.spans[value] = spans
+        aval = np.zeros(shape, value.aval.dtype)
+        return self.body.emit(gather, (self.body.read(x), at), value.params, aval)
 
     def _write_product(self, value: Value) -> Value:
         a, b = value.operands
@@ -504,7 +551,8 @@ class GrowingValues:
         if type(x) is not Value or x.op is not getitem or type(x.operands[0]) is not Value:
             return False
         matrix, index = x.operands[0], x.params["index"]
-        if np.ndim(x.aval) != ndim:
+        is_ragged = isinstance(index, IterationIndex) and index.bounds != ()
+        if np.ndim(x.aval) != ndim or is_ragged:
             return False
         return matrix not in self.body.dependent and np.ndim(matrix.aval) == len(index) == 2
 

@@ -19,6 +19,7 @@ from tracker.control.body import BodyBuilder, TracedBody
 from tracker.control.python_loops.body.affine_subscripts import NotRollable, stack_rows
 from tracker.control.python_loops.body.growing_values import GrowingValues
 from tracker.control.python_loops.body.moving_arrays import MovingArray
+from tracker.control.python_loops.body.ragged_slices import RaggedSlices
 from tracker.control.python_loops.body.selections import Selections
 from tracker.ir.graph import Atom
 from tracker.ir.lowering import Host, Loop, Map, Pick
@@ -114,6 +115,7 @@ class IterationBody:
         self.stacked: dict[Value, int] = {}  # what is appended, with the numbers of outputs
         self.growing = GrowingValues(self)
         self.selections = Selections(self)
+        self.ragged = RaggedSlices(self)
         all_equations = iteration.equations
         self.made = {value: at for at, (value, _, _) in enumerate(all_equations)}
         self.carried = {carry.start for carry in iteration.carries}
@@ -130,7 +132,8 @@ class IterationBody:
             value = self.original(operand) if type(operand) is Value else None
             if value in self.made and value not in found and value not in self.symbols:
                 found.add(value)
-                stack.extend(value.operands)
+                stack += value.operands
+                stack += _bounds_of(value)
         return [equation for equation in equations if equation[0] in found]
 
     def original(self, value: Value) -> Value:
@@ -146,7 +149,7 @@ class IterationBody:
         """The values that differ from iteration to iteration."""
         found = self.carried.union(self.symbols)
         for value, _, _ in self.needed:
-            operands = [o for o in value.operands if type(o) is Value]
+            operands = [o for o in (*value.operands, *_bounds_of(value)) if type(o) is Value]
             found.update(o for o in operands if self.original(o) in found)
             if not found.isdisjoint(operands) or self._moves(value):
                 found.add(value)
@@ -155,7 +158,7 @@ class IterationBody:
     def _moves(self, value: Value) -> bool:
         """Whether a value is read or written at a subscript that moves with this loop."""
         index = value.params.get("index")
-        if not isinstance(index, IterationIndex) or index.flips is not None:
+        if not isinstance(index, IterationIndex) or index.flips is not None or index.bounds:
             return False
         if index.subscripts is None:
             raise NotRollable("a position wraps around, or a slice changes its length")
@@ -264,9 +267,11 @@ class IterationBody:
         return self.counts.low <= 0 or any(each.variable.last.low < 0 for each in outer)
 
     def iteration_number(self, variable: LoopVariable) -> Any:
-        """The number of the iteration of this loop, or of one around it."""
-        iterations = [*self.iteration.tracer.iterations, self.iteration.symbolic]
-        for iteration in iterations:
+        """The number of the iteration of this loop, or of one around it; of a variable that is the
+        width of a slice, this."""
+        if variable in self.ragged.widths:
+            return self.ragged.widths[variable]
+        for iteration in (*self.iteration.tracer.iterations, self.iteration.symbolic):
             if iteration.variable is variable:
                 return self.read(iteration.number)
         raise NotRollable("a position counts the iterations of a loop that is over")
@@ -274,6 +279,8 @@ class IterationBody:
     def _written(self, value: Value) -> Any:
         if self.selections.concerns(value):
             return self.selections.write(value)
+        if _bounds_of(value):
+            return self.ragged.read(value)
         index = value.params.get("index")
         if isinstance(index, IterationIndex) and index.subscripts is not None:
             subscripts = list(filter(None, index.subscripts))
@@ -426,6 +433,12 @@ class _IterationBodyBuilder(BodyBuilder):
         if self.tracer.recording.plain_arrays.at(array, at) is not array:
             raise NotRollable("an iteration writes into a plain array")
         return self._hoist(array, array, id(array))
+
+
+def _bounds_of(value: Value) -> tuple[Any, ...]:
+    """The bounds of the slice that a read takes, if they are numbers of arrays."""
+    index = value.params.get("index")
+    return index.bounds if value.op is getitem and isinstance(index, IterationIndex) else ()
 
 
 def _type(x: Any) -> Any:

@@ -16,12 +16,10 @@ import numpy as np
 
 from tracker.control.python_loops.body.affine_subscripts import NotRollable
 from tracker.ir.lowering import Map
-from tracker.ops.elementwise.binary import divide, maximum
-from tracker.ops.elementwise.comparison import equal, where
+from tracker.ops.elementwise.comparison import where
 from tracker.ops.indexing.gather_scatter import HOLE, mask_count
 from tracker.ops.indexing.getitem import gather, scatter
 from tracker.ops.reduce.reduce import mean_, sum_
-from tracker.ops.shape.create import astype
 from tracker.tape.value import NO_PARAMS, Value, operand_aval
 
 if TYPE_CHECKING:
@@ -125,16 +123,8 @@ class Selections:
         made = self.body.emit(sum_, (terms,), params, total)
         if value.op is mean_:
             count = self.body.emit(mask_count, (mask,), NO_PARAMS, np.intp(0))
-            made = self._mean(made, count, np.result_type(value.aval))
+            made = self.body.growing.mean(made, count, np.result_type(value.aval))
         return made
-
-    def _mean(self, total: Value, count: Value, dtype: np.dtype[Any]) -> Value:
-        """NaN of nothing, which has no derivative."""
-        emit, zero = self.body.emit, dtype.type(0)
-        some = emit(maximum, (count, np.intp(1)), NO_PARAMS, np.intp(0))
-        mean = emit(divide, (total, emit(astype, (some,), {"dtype": dtype}, zero)), NO_PARAMS, zero)
-        is_empty = emit(equal, (count, np.intp(0)), NO_PARAMS, np.True_)
-        return emit(where, (is_empty, dtype.type(np.nan), mean), NO_PARAMS, zero)
 
     def _check_same(self, a: Value, b: Value) -> None:
         if not _are_same(a, b):
