@@ -1,10 +1,9 @@
 """Loops over triangles, drawn: jitted as plain, and gradients as eager ones and as differences."""
 
-import linecache
-
 import numpy as np
 import pytest
 from compiled import agree
+from drawn_code import function_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -83,14 +82,6 @@ def sums(draw):
     lines.append(f"        {draw(st.sampled_from(READS))}")
     lines.append("    return np.sum(a * a) + np.sum(np.cos(y)) + s")
     return "\n".join(lines)
-
-
-def function_of(text):
-    name = f"<drawn {hash(text)}>"
-    linecache.cache[name] = len(text), None, text.splitlines(True), name
-    namespace = {"np": np}
-    exec(compile(text, name, "exec"), namespace)
-    return namespace["drawn"]
 
 
 def copies():
