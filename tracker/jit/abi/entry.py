@@ -32,7 +32,7 @@ from tracker.jit.runtime.cpython_layout import ACTIVE
 from tracker.jit.runtime.entry_writer import EntryWriter, ObjectSymbols
 from tracker.support.structs import record
 
-_MIN_WORK_WITHOUT_GIL = 50_000  # elements, and numbers of scratch
+MIN_WORK_WITHOUT_GIL = 50_000  # elements, and numbers of scratch
 
 
 @record(frozen=True)
@@ -146,7 +146,7 @@ def _call_plan(w: EntryWriter, traits: PlanTraits) -> None:
     elif traits.work:
         cell = w.alloca("ptr")
         w.store("ptr", "null", cell, 0)
-        with w.unless(w.let(f"icmp ule i64 {traits.work}, {_MIN_WORK_WITHOUT_GIL}")):
+        with w.unless(w.let(f"icmp ule i64 {traits.work}, {MIN_WORK_WITHOUT_GIL}")):
             w.store("ptr", w.let("call ptr @PyEval_SaveThread()"), cell, 0)
         w.emit(call)
         # volatile, so that LLVM does not duplicate the plan for the two cases

@@ -9,20 +9,29 @@ Invariants: the frame is that of `entry.py`; no argument is written to, results 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from struct import Struct
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from tracker.jit.abi.loader import frame_function, prepare_module
+from tracker.jit.abi.loader import array_address, frame_function, prepare_module
 from tracker.jit.guards.signature import ArrayLeaf, ArrayOut, ScalarLeaf, ScalarOut, slot_offsets
-from tracker.jit.llvm.engine import Module
 from tracker.jit.runtime.c_symbols import use_block_allocator
-from tracker.support.array_copies import data_address
+from tracker.jit.runtime.cpython_layout import BIG_BYTES
 from tracker.support.errstate import are_errors_reported
-from tracker.support.structs import record
 
-_TEXT = """\
+NativeLeaf: TypeAlias = ArrayLeaf | ScalarLeaf
+
+_SHORT = """\
+define i64 @call(ptr %slots) {
+  %status = call i64 @plan(ptr %slots) alwaysinline
+  ret i64 %status
+}
+"""
+_LONG = """\
 define i64 @call(ptr %slots) {
   %thread = call ptr @PyEval_SaveThread()
   %status = call i64 @plan(ptr %slots) alwaysinline
@@ -30,80 +39,105 @@ define i64 @call(ptr %slots) {
   ret i64 %status
 }
 """
-_WORD = 8  # bytes of a slot
+_FLOATS = {2: "e6x", 4: "f4x", 8: "d"}
+_INTEGERS = {1: "b7x", 2: "h6x", 4: "i4x", 8: "q"}
 
 
-@record(frozen=True, eq=False)
 class FrameCall:
-    """A compiled plan for arguments of these leaves. `function` takes the frame's address."""
+    """A call of `plan`, IR text that defines `internal i64 @plan(ptr)`, for arguments of these
+    leaves. Results are in C order. `releases_gil`: the plan takes long."""
 
-    leaves: tuple[ArrayLeaf | ScalarLeaf, ...]
-    outputs: tuple[ArrayOut | ScalarOut, ...]
-    module: Module
-    kept_alive: tuple[Any, ...]
-    function: Callable[[int], int]
+    def __init__(
+        self,
+        plan: str,
+        leaves: Sequence[NativeLeaf],
+        outputs: Sequence[ArrayOut | ScalarOut],
+        level: int,
+        symbols: Mapping[str, int],
+        kept_alive: Sequence[Any],
+        *,
+        releases_gil: bool,
+    ) -> None:
+        prepared = prepare_module(plan, _LONG if releases_gil else _SHORT, symbols, kept_alive)
+        self.module, self._kept_alive = prepared.compile(level), prepared.kept_alive
+        self._function = frame_function(self.module.address("call"))
+        self._leaves, self._outputs = leaves, outputs
+        given, made = (slot_offsets(each)[-1] for each in (leaves, outputs))
+        self._slot_count, self._first_result = given + made, 8 * given
+        self._filled = Struct("=" + "".join(map(_argument_format, (*leaves, *outputs))))
+        self._numbers = Struct("=" + "".join(map(_result_format, outputs)))
+        self._arrays = [leaf for leaf in outputs if isinstance(leaf, ArrayOut)]
+        sizes = [math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in self._arrays]
+        self._is_big = max(sizes, default=0) >= BIG_BYTES
+
+    def fits(self, values: Sequence[Any]) -> bool:
+        """Whether arguments, at the first look, have these leaves."""
+        return all(map(_fits, self._leaves, values))
 
     def __call__(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
         """The results for arguments of these leaves; None where a guard fails, or where NumPy is
         told to report floating-point errors."""
         if are_errors_reported():
             return None
-        given, made = slot_offsets(self.leaves), slot_offsets(self.outputs)
-        frame = np.zeros(given[-1] + made[-1], np.int64)
-        for at, leaf, value in zip(given, self.leaves, values, strict=False):
+        given: list[Any] = []
+        for leaf, x in zip(self._leaves, values, strict=True):
             if isinstance(leaf, ArrayLeaf):
-                frame[at] = data_address(value)
+                given.append(array_address(x))
+            elif leaf.dtype.kind == "c":
+                given += x.real, x.imag
             else:
-                _write_number(frame[at : at + leaf.slots], leaf, value)
-        results = []
-        for at, leaf in zip(made, self.outputs, strict=False):
-            slots = frame[given[-1] + at :][: leaf.slots]
-            if isinstance(leaf, ArrayOut):
-                with use_block_allocator():
-                    results.append(np.empty(leaf.shape, leaf.dtype))
-                slots[0] = data_address(results[-1])
-            else:
-                results.append(slots)
-        if self.function(data_address(frame)):
+                given.append(x)
+        with use_block_allocator() if self._is_big else nullcontext():
+            arrays = [np.empty(leaf.shape, leaf.dtype) for leaf in self._arrays]
+        made = map(array_address, arrays)
+        for leaf in self._outputs:
+            given += [next(made)] if isinstance(leaf, ArrayOut) else [0] * leaf.slots
+        frame = np.empty(self._slot_count, np.int64)
+        self._filled.pack_into(frame.data, 0, *given)
+        if self._function(array_address(frame)):
             return None
-        pairs = zip(self.outputs, results, strict=True)
-        return tuple([x if isinstance(leaf, ArrayOut) else _number(x, leaf) for leaf, x in pairs])
+        numbers = iter(self._numbers.unpack_from(frame.data, self._first_result))
+        found = iter(arrays)
+        return tuple(
+            [
+                next(found) if isinstance(leaf, ArrayOut) else _number(leaf, numbers)
+                for leaf in self._outputs
+            ]
+        )
 
 
-def link_call(
-    plan: str,
-    leaves: tuple[ArrayLeaf | ScalarLeaf, ...],
-    outputs: tuple[ArrayOut | ScalarOut, ...],
-    level: int,
-    symbols: Mapping[str, int],
-    kept_alive: Sequence[Any],
-) -> FrameCall:
-    """A call of `plan`, IR text that defines `internal i64 @plan(ptr)`; results are in C order."""
-    prepared = prepare_module(plan, _TEXT, symbols, kept_alive)
-    module = prepared.compile(level)
-    function = frame_function(module.address("call"))
-    return FrameCall(leaves, outputs, module, prepared.kept_alive, function)
+def _fits(leaf: NativeLeaf, x: Any) -> bool:
+    if isinstance(leaf, ScalarLeaf):
+        cls: type = type(x)
+        return cls is leaf.cls and (cls is not int or -(2**63) <= x < 2**63)
+    if type(x) is not np.ndarray or x.dtype is not leaf.dtype or x.shape != leaf.shape:
+        return False
+    flags = x.flags
+    return leaf.strides is None and flags.c_contiguous and flags.aligned
 
 
-def _part_dtype(leaf: ScalarLeaf) -> Any:
-    """The dtype of a slot's number: complex numbers have two."""
-    return np.dtype(f"f{leaf.dtype.itemsize // 2}") if leaf.dtype.kind == "c" else leaf.dtype
+def _argument_format(leaf: NativeLeaf) -> str:
+    """The format of an argument, of integers widened, and of the address of a result."""
+    if isinstance(leaf, ArrayLeaf):
+        return "Q"
+    if isinstance(leaf, ScalarOut):
+        return "Q" * leaf.slots
+    kind, size = leaf.dtype.kind, leaf.dtype.itemsize
+    if kind in "fc":
+        return _FLOATS[size // leaf.slots] * leaf.slots
+    return {"b": "?7x", "i": "q", "u": "Q"}[kind]
 
 
-def _write_number(slots: Any, leaf: ScalarLeaf, value: Any) -> None:
-    kind = leaf.dtype.kind
-    if kind in "bi":
-        slots[0] = value
-    elif kind == "u":
-        slots.view(np.uint64)[0] = value
-    else:
-        step = _WORD // _part_dtype(leaf).itemsize
-        slots.view(_part_dtype(leaf))[::step] = (value.real, value.imag) if kind == "c" else value
+def _result_format(leaf: ArrayOut | ScalarOut) -> str:
+    if isinstance(leaf, ArrayOut):
+        return "8x"
+    kind, size = leaf.dtype.kind, leaf.dtype.itemsize
+    if kind in "fc":
+        return _FLOATS[size // leaf.slots] * leaf.slots
+    return {"b": "q", "i": _INTEGERS[size], "u": _INTEGERS[size].upper().replace("X", "x")}[kind]
 
 
-def _number(slots: Any, leaf: ScalarOut) -> Any:
-    if leaf.dtype.kind == "b":
-        return leaf.cls(bool(slots[0]))
-    step = _WORD // _part_dtype(leaf).itemsize
-    parts = slots.view(_part_dtype(leaf))[::step]
-    return leaf.cls(complex(*parts) if leaf.dtype.kind == "c" else parts[0])
+def _number(leaf: ScalarOut, numbers: Any) -> Any:
+    if leaf.dtype.kind == "c":
+        return leaf.cls(complex(next(numbers), next(numbers)))
+    return leaf.cls(next(numbers))

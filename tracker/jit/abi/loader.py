@@ -112,6 +112,13 @@ def prepare_module(
     return PreparedModule(text, bound, (*kept_alive, *tables.values()))
 
 
+def array_address(array: Any) -> int:
+    """The address of an `ndarray`'s first element, read where `verify_layout` finds it: a tenth of
+    the time that its array interface takes."""
+    address: int = ctypes.c_size_t.from_address(id(array) + cpython_layout.DATA).value
+    return address
+
+
 _FRAME_FUNCTION = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 
 

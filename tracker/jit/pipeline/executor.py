@@ -17,6 +17,7 @@ from tracker.errors import RuleError
 from tracker.ir.graph import Const, Function, Guard, Var
 from tracker.ir.lowering import Loop
 from tracker.jit.abi import native_callable
+from tracker.jit.abi.frame_call import FrameCall
 from tracker.jit.codegen.artifact import Bodies, LoweredProgram
 from tracker.jit.guards import signature
 from tracker.jit.guards.signature import (
@@ -69,17 +70,23 @@ class CompiledLoop:
         self._operations = 0.0  # of a step, once they are counted
         self._level = QUICK
         self._calls: dict[tuple[Leaf, ...], Callable[..., tuple[Any, ...] | None]] = {}
+        self._last: FrameCall | None = None
 
     def __call__(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
         """The results for a flat list of values; None where a guard fails."""
-        plain = [_plain_layout(x) for x in values]
-        leaves = tuple(map(signature.leaf_of, plain))
         if self._wanted_level() != self._level:
             self._level = self._wanted_level()
             self._calls.clear()
+            self._last = None
+        if self._last is not None and self._last.fits(values):
+            return self._last(values)
+        plain = [_plain_layout(x) for x in values]
+        leaves = tuple(map(signature.leaf_of, plain))
         if leaves not in self._calls:
             self._calls[leaves] = self._compiled(leaves)
-        return self._calls[leaves](plain)
+        call = self._calls[leaves]
+        self._last = call if isinstance(call, FrameCall) else None
+        return call(plain)
 
     def _wanted_level(self) -> int:
         has_much = self.steps * self._operations > _MAX_QUICK_OPERATIONS

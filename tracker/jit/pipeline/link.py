@@ -15,8 +15,8 @@ import numpy as np
 from tracker.config import current, dump
 from tracker.ir.graph import Function
 from tracker.jit.abi import loader
-from tracker.jit.abi.entry import PlanTraits
-from tracker.jit.abi.frame_call import FrameCall, link_call
+from tracker.jit.abi.entry import MIN_WORK_WITHOUT_GIL, PlanTraits
+from tracker.jit.abi.frame_call import FrameCall
 from tracker.jit.codegen.artifact import BODY, CALL_PATTERN, LAPS, LoweredProgram
 from tracker.jit.guards.signature import (
     ArrayLeaf,
@@ -123,7 +123,8 @@ def bind_frame(
 ) -> FrameCall:
     """Machine code of this level, which Python calls with arguments of these leaves."""
     symbols, keep = _symbols(lowered, level)
-    call = link_call(lowered.text, leaves, outputs, level, symbols, keep)
+    is_long = interrupt_checks.NAME in lowered.symbols or lowered.operations > MIN_WORK_WITHOUT_GIL
+    call = FrameCall(lowered.text, leaves, outputs, level, symbols, keep, releases_gil=is_long)
     _linked_modules(program, lowered, call.module, keep)
     return call
 
