@@ -451,16 +451,12 @@ class GrowingValues:
 
     def _write_mean(self, value: Value) -> Value:
         (x,) = value.operands
-        axes = [(self.spans[x][axis], np.shape(x.aval)[axis]) for axis in value.params["axis"]]
-        count: Any = math.prod([extent for span, extent in axes if span is None])
-        for span, _ in axes:
-            if span is not None:
-                width = self.number(span.width)
-                count = (
-                    width
-                    if type(count) is int and count == 1
-                    else self._emit_int(multiply, width, count)
-                )
+        count: Any = 1
+        for axis in value.params["axis"]:
+            span = self.spans[x][axis]
+            factor = np.shape(x.aval)[axis] if span is None else self.number(span.width)
+            is_known = type(count) is type(factor) is int
+            count = count * factor if is_known else self._emit_int(multiply, factor, count)
         if type(count) is Value:
             count = self.body.emit(to_discrete, (count,), {"dtype": _INT}, np.intp(0))
         return self.mean(self._write_sum(value), count, np.result_type(value.aval))
@@ -484,6 +480,8 @@ class GrowingValues:
             raise NotRollable("a part of a slice whose extent moves is read")
         at, own = self._filled(arrays[0], 0), self.spans[arrays[0]]
         hole = index.index(HOLE)
+        if not np.shape(operand_aval(x))[hole]:
+            raise NotRollable("an array without elements is read")
         spans = (*[None] * hole, *own, *[None] * (len(index) - hole - 1))
         shape = [
             span.extent if span else n for span, n in zip(spans, value.aval.shape, strict=True)

@@ -51,6 +51,8 @@ class RaggedSlices:
         if base in self.body.dependent:
             raise NotRollable("an array that iterations write is read between bounds of each one")
         extent = len(base.aval)
+        if not extent:
+            raise NotRollable("an array without elements is read")
         if index[1:] != canonical_index((), np.shape(base.aval))[1:]:
             whole = slice(0, extent, 1)
             base = apply(getitem, (wrap(base),), {"index": (whole, *index[1:])})._value
@@ -63,13 +65,14 @@ class RaggedSlices:
 
     def _positions(self, bounds: tuple[Any, ...], extent: int) -> tuple[Value, Span]:
         """The positions of a slice in an array of this extent, and those that mean something."""
-        low, high = (self._of_all(bound) for bound in bounds)
+        ends = (0, extent)
+        low, high = (
+            self._of_all(end if bound is None else bound)
+            for bound, end in zip(bounds, ends, strict=True)
+        )
         key = id(low), id(high), extent
         if key not in self._known:
-            starts = 0 if low is None else low
-            self._known[key] = self._write_positions(
-                starts, extent if high is None else high, extent
-            )
+            self._known[key] = self._write_positions(low, high, extent)
         return self._known[key]
 
     def _of_all(self, bound: Any) -> Any:
@@ -93,9 +96,8 @@ class RaggedSlices:
         width = end - start
         widths = np.asarray(data_of(width))
         longest = int(np.max(widths, initial=1))
-        if longest * len(widths) > _MAX_WASTE * (
-            int(np.sum(widths)) + len(widths) * _SPARE_POSITIONS
-        ):
+        needed = int(np.sum(widths)) + _SPARE_POSITIONS * len(widths)
+        if longest * len(widths) > _MAX_WASTE * needed:
             raise NotRollable("slices of which few are as long as the longest one")
         step = max(_LEAST_STEP, 1 << longest.bit_length() >> _STEPS_OF_DOUBLING)
         most = min(-(-longest // step) * step, extent)
