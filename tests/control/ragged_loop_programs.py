@@ -4,6 +4,8 @@ import numpy as np
 from masked_loop_programs import PROGRAMS as PROGRAMS
 from python_loop_programs import M, X, program
 
+import tracker
+
 ENDS = np.array([0, 2, 2, 3, 5, 6, 8, 9, 11, 12])
 FILLED = np.array([0, 2, 3, 5, 6, 8, 9, 11, 12], np.uint32)
 COLUMNS = np.array([3, 1, 0, 11, 7, 7, 2, 5, 9, 10, 4, 0])
@@ -94,6 +96,42 @@ class Ragged:
         for i in range(9):
             y[ENDS[i] : ENDS[i + 1]] = x[ENDS[i] : ENDS[i + 1]] * x[i]
         return y
+
+    @program(False)
+    def numbers_written_into_new_arrays(x):
+        total = 0.0
+        for i in range(9):
+            y = np.zeros(12)
+            y[ENDS[i] : ENDS[i + 1]] = x[i]
+            total = total + np.sum(y * x)
+        return total
+
+    @program(False)
+    def parts_are_read_and_written(x):
+        total = 0.0
+        for i in range(9):
+            low, high, y = ENDS[i], ENDS[i + 1], np.ones(12)
+            y[low:high] = 0.5
+            total = total + np.sum(x[low:high] * x[i]) + np.sum(y * x)
+        return total
+
+    @program(False)
+    def views_are_written(x):
+        total = 0.0
+        for i in range(9):
+            y = x * x[i]
+            view = y[ENDS[i] : ENDS[i + 1]]
+            view[...] = 2.0
+            total = total + np.sum(y * x)
+        return total
+
+    @program(None)
+    def slopes_in_iterations(x):
+        total = np.zeros(12)
+        for i in range(9):
+            low, high = ENDS[i], ENDS[i + 1]
+            total = total + tracker.gradient(lambda x: np.sum(x[low:high]) * x[3], x)[0]  # noqa: B023
+        return total**2
 
     @program(False)
     def the_array_is_written(x):

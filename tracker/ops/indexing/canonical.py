@@ -21,7 +21,6 @@ from tracker.tape.tracing.loop_index import (
     IterationIndex,
     moves,
     plain_entry,
-    ragged_index,
     subscript_of,
 )
 from tracker.tape.tracing.tracer import note_of_this_iteration
@@ -45,8 +44,7 @@ def split_subscript(key: Any, shape: tuple[int, ...]) -> tuple[Index, tuple[Any,
             arrays.append(array)
     if arrays:
         return tuple(index), tuple(arrays)
-    plain = canonical_index(tuple(index), shape)
-    return ragged_index(parts, plain) if observers else plain, ()
+    return canonical_index(tuple(index), shape), ()
 
 
 def _moving_index(parts: tuple[Any, ...], shape: tuple[int, ...]) -> IterationIndex:

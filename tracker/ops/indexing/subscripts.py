@@ -36,7 +36,7 @@ from tracker.ops.indexing.getitem import (
 )
 from tracker.tape.observers import is_tracing, observers
 from tracker.tape.record import apply, aval_of, data_of, recorded_operand, value_of, wrap
-from tracker.tape.tracing.loop_index import index_of_growing
+from tracker.tape.tracing.loop_index import index_of_growing, ragged_index
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value, current_epoch
 
@@ -48,7 +48,7 @@ def read_subscript(x: Any, key: Any) -> tuple[Any, Index, tuple[Any, ...]]:
         _guard_mask_counts(arrays)
         return apply_gather(x, arrays, index), index, arrays
     if observers:
-        index = index_of_growing(x, key, index)
+        index = index_of_growing(x, key, ragged_index(key, index))
     part = apply(getitem, (x,), {"index": index})
     if type(aval_of(part)) is not np.ndarray and _has_ellipsis(key):
         part = apply(as_view, (part,))

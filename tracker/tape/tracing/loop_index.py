@@ -203,7 +203,7 @@ class SymbolicIteration:
         is_selection = value.op.name == "gather" and "counts" in value.params
         grows = is_selection and not self.masks.isdisjoint(operands[1:])
         grows |= any(subscript is not None and subscript.grows for subscript in subscripts or ())
-        grows |= value.op.name == "getitem" and bool(getattr(index, "bounds", ()))
+        grows |= bounds_of(value) != ()
         if is_array and (
             grows or not self.growing.isdisjoint(o for o in operands if type(o) is Value)
         ):
@@ -295,6 +295,12 @@ def _numbers_in(part: Any) -> tuple[Any, ...]:
     return (part.start, part.stop, part.step) if type(part) is slice else (part,)
 
 
+def bounds_of(value: Value) -> tuple[Any, ...]:
+    """The bounds of the slice that an equation reads, or writes, if they are numbers of arrays."""
+    index = value.params.get("index")
+    return index.bounds if isinstance(index, IterationIndex) else ()
+
+
 def index_of_growing(x: Any, key: Any, index: tuple[Any, ...]) -> tuple[Any, ...]:
     """The index of a plain subscript; of a growing value, with what it does in all iterations."""
     value = x._value if type(x) is Tracked else x
@@ -310,12 +316,16 @@ def index_of_growing(x: Any, key: Any, index: tuple[Any, ...]) -> tuple[Any, ...
     return made
 
 
-def ragged_index(parts: tuple[Any, ...], index: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The index of a subscript; of a slice of the first axis between numbers of arrays, such as
-    `x[starts[i] : starts[i + 1]]`, with these bounds. They are guarded, as they have been read."""
+def ragged_index(key: Any, index: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The index of a subscript that is read; of a slice of the first axis between numbers of
+    arrays, such as `x[starts[i] : starts[i + 1]]`, with these bounds. They are guarded, as they
+    have been read."""
     iterations = active_iterations()
-    if not iterations or not all(iteration.may_grow for iteration in iterations):
+    if type(index) is IterationIndex or not iterations:
         return index
+    if not all(iteration.may_grow for iteration in iterations):
+        return index
+    parts = key if type(key) is tuple else (key,)
     first, others = (parts or (None,))[0], parts[1:]
     if type(first) is not slice or first.step not in (None, 1) or None in index:
         return index

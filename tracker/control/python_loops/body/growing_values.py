@@ -40,7 +40,13 @@ from tracker.ops.reduce.reduce import mean_, sum_
 from tracker.ops.shape.create import astype, before, iota, to_discrete
 from tracker.ops.shape.shape import transpose
 from tracker.tape.record import apply, wrap
-from tracker.tape.tracing.loop_index import Affine, AffineSubscript, IterationIndex, Subscripts
+from tracker.tape.tracing.loop_index import (
+    Affine,
+    AffineSubscript,
+    IterationIndex,
+    Subscripts,
+    bounds_of,
+)
 from tracker.tape.value import NO_PARAMS, Value, operand_aval
 
 if TYPE_CHECKING:
@@ -105,8 +111,7 @@ class GrowingValues:
         """An int of the iteration, of at most so much, as NumPy's."""
         made = self.body.emit(to_discrete, (number,), {"dtype": _INT}, np.intp(0))
         if self.body.may_be_empty:  # a pullback is traced as if there were an iteration
-            made = self._emit_array(minimum, made, np.intp(highest))
-            made = self._emit_array(maximum, made, np.intp(0))
+            made = self._within(made, highest)
         return made
 
     def mask(self, spans: Spans, shape: tuple[int, ...]) -> Value:
@@ -133,9 +138,15 @@ class GrowingValues:
             self.masks[key] = found
         return self.masks[key]
 
-    def iota(self, shape: tuple[int, ...], axis: int) -> Value:
-        params = {"shape": shape, "axis": axis}
-        return self.body.emit(iota, (), params, np.zeros(shape, _INT))
+    def positions_from(self, first: Any, count: int, extent: int) -> Value:
+        """So many positions from a number on, those beyond an axis of this extent at its ends."""
+        params = {"shape": (count,), "axis": 0}
+        at = self.body.emit(iota, (), params, np.zeros(count, _INT))
+        return self._within(self._emit_array(add, at, first), extent - 1)
+
+    def _within(self, at: Value, highest: int) -> Value:
+        at = self._emit_array(minimum, at, np.intp(highest))
+        return self._emit_array(maximum, at, np.intp(0))
 
     def select(self, spans: Spans, x: Any, other: Any) -> Value:
         """`x` within the spans, and `other` elsewhere."""
@@ -424,9 +435,7 @@ class GrowingValues:
     def _shifted(self, x: Value, axis: int, span: Span, wanted: Span) -> Value:
         """An array whose span along an axis is moved to another one of the same width."""
         by = self.number(span.low.minus(wanted.low))
-        at = self._emit_array(add, self.iota((wanted.extent,), 0), by)
-        at = self._emit_array(minimum, at, np.intp(span.extent - 1))
-        at = self._emit_array(maximum, at, np.intp(0))
+        at = self.positions_from(by, wanted.extent, span.extent)
         index: list[Any] = [slice(0, n, 1) for n in x.aval.shape]
         index[axis] = HOLE
         shape = (*x.aval.shape[:axis], wanted.extent, *x.aval.shape[axis + 1 :])
@@ -549,8 +558,7 @@ class GrowingValues:
         if type(x) is not Value or x.op is not getitem or type(x.operands[0]) is not Value:
             return False
         matrix, index = x.operands[0], x.params["index"]
-        is_ragged = isinstance(index, IterationIndex) and index.bounds != ()
-        if np.ndim(x.aval) != ndim or is_ragged:
+        if np.ndim(x.aval) != ndim or bounds_of(x):
             return False
         return matrix not in self.body.dependent and np.ndim(matrix.aval) == len(index) == 2
 

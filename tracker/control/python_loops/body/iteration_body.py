@@ -36,6 +36,7 @@ from tracker.tape.tracing.loop_index import (
     IterationIndex,
     LoopVariable,
     SymbolicIteration,
+    bounds_of,
     number_of,
 )
 from tracker.tape.tracing.tracer import Tracer
@@ -133,7 +134,7 @@ class IterationBody:
             if value in self.made and value not in found and value not in self.symbols:
                 found.add(value)
                 stack += value.operands
-                stack += _bounds_of(value)
+                stack += bounds_of(value)
         return [equation for equation in equations if equation[0] in found]
 
     def original(self, value: Value) -> Value:
@@ -149,7 +150,7 @@ class IterationBody:
         """The values that differ from iteration to iteration."""
         found = self.carried.union(self.symbols)
         for value, _, _ in self.needed:
-            operands = [o for o in (*value.operands, *_bounds_of(value)) if type(o) is Value]
+            operands = [o for o in (*value.operands, *bounds_of(value)) if type(o) is Value]
             found.update(o for o in operands if self.original(o) in found)
             if not found.isdisjoint(operands) or self._moves(value):
                 found.add(value)
@@ -279,7 +280,7 @@ class IterationBody:
     def _written(self, value: Value) -> Any:
         if self.selections.concerns(value):
             return self.selections.write(value)
-        if _bounds_of(value):
+        if bounds_of(value):
             return self.ragged.read(value)
         index = value.params.get("index")
         if isinstance(index, IterationIndex) and index.subscripts is not None:
@@ -433,12 +434,6 @@ class _IterationBodyBuilder(BodyBuilder):
         if self.tracer.recording.plain_arrays.at(array, at) is not array:
             raise NotRollable("an iteration writes into a plain array")
         return self._hoist(array, array, id(array))
-
-
-def _bounds_of(value: Value) -> tuple[Any, ...]:
-    """The bounds of the slice that a read takes, if they are numbers of arrays."""
-    index = value.params.get("index")
-    return index.bounds if value.op is getitem and isinstance(index, IterationIndex) else ()
 
 
 def _type(x: Any) -> Any:

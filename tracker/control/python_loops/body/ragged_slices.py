@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracker.control.python_loops.body.affine_subscripts import NotRollable, Span
-from tracker.ops.elementwise.binary import add, maximum, minimum
 from tracker.ops.indexing.canonical import canonical_index
 from tracker.ops.indexing.gather_scatter import HOLE
 from tracker.ops.indexing.getitem import gather, getitem
@@ -48,6 +47,8 @@ class RaggedSlices:
     def read(self, value: Value) -> Any:
         """Write a read of such a slice."""
         base, index = value.operands[0], value.params["index"]
+        if value.op is not getitem:
+            raise NotRollable("a slice between numbers of arrays is written")
         if base in self.body.dependent:
             raise NotRollable("an array that iterations write is read between bounds of each one")
         extent = len(base.aval)
@@ -106,11 +107,8 @@ class RaggedSlices:
             raise NotRollable("a slice that is clipped, or counts from the end")
         if type(holds) is Tracked:
             self.conditions.append(holds._value)
-        body, growing = self.body, self.body.growing
-        first, count = (body.row_input(x, np.intp(0)) for x in (start, width))
-        at: Any = body.emit(add, (growing.iota((most,), 0), first), NO_PARAMS, np.zeros(most, _INT))
-        for op, limit in ((minimum, extent - 1), (maximum, 0)):
-            at = body.emit(op, (at, np.intp(limit)), NO_PARAMS, at.aval)
+        first, count = (self.body.row_input(x, np.intp(0)) for x in (start, width))
         variable = LoopVariable(Affine(most), len(self.widths), int(widths[0]))
-        self.widths[variable] = body.emit(item, (count,), NO_PARAMS, 0)
+        self.widths[variable] = self.body.emit(item, (count,), NO_PARAMS, 0)
+        at = self.body.growing.positions_from(first, most, extent)
         return at, Span(Affine(0), Affine.of(0, [(variable, 1)]), most)
