@@ -25,7 +25,7 @@ from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.lowering import Map, Scatter, View
 from tracker.ir.passes.memory_ssa import index_extents, partial_axes
 from tracker.jit.schedule.cost import is_sum
-from tracker.jit.schedule.plan_data import CarryMoves, UnrollLimits
+from tracker.jit.schedule.plan_data import UNROLL_LIMIT, CarryMoves, UnrollLimits
 from tracker.support.structs import field, record
 
 _MIN_CHAIN = 5  # slices; chains of at least this length are written in place
@@ -203,7 +203,7 @@ class _UpdateFinder:
 def arrays_to_keep(function: Function, carried: CarryMoves) -> CarryMoves:
     """The arrays that the body of a loop can update where they are."""
     inputs, outputs = function.inputs, function.outputs
-    pairs = {inputs[at]: outputs[to] for at, to in carried if inputs[at].type.size > _MEDIUM_ARRAY}
+    pairs = {inputs[at]: outputs[to] for at, to in carried if inputs[at].type.size > UNROLL_LIMIT}
     kept = set(_CarriedWrites(function).find(pairs).values()) if pairs else ()
     return tuple([(at, to) for at, to in carried if inputs[at] in kept])
 
