@@ -75,6 +75,22 @@ WIDENED = {
     "last of few": loop(X + SQUARED + KEEP, "5", cells=CELL, after=RESULT),
     "few iterations": loop(X + SQUARED, last="5"),
 }
+IN_PLACE = TO + read("%x", "%to") + "  %y = fadd double %x, 1.0\n" + write("%y", "%to")
+MOST = "declare double @llvm.maximum.f64(double, double)\n"
+KEEP_MOST = read("%old", "%acc0") + write("%new", "%acc0")
+KEEP_MOST = KEEP_MOST.replace(
+    "  store", "  %new = call nsz double @llvm.maximum.f64(double %old, double %x)\n  store"
+)
+LONG = {
+    **WIDENED,
+    "additions in place": loop(IN_PLACE),
+    "squares and most": MOST
+    + loop(
+        X + SQUARED + KEEP_MOST,
+        cells=CELL,
+        after=at("%end", "%q", "201") + read("%m", "%acc0") + write("%m", "%end"),
+    ),
+}
 BEFORE = "  %j = sub i64 %i, -1\n" + at("%b.at", "%q", "%i") + read("%x", "%b.at")
 BEFORE += at("%to", "%q", "%j") + "  %y = fadd double %x, 1.0\n" + write("%y", "%to")
 TWICE = TO + write("%x", "%to") + "  %j = add i64 %i, 1\n" + at("%next.to", "%q", "%j")
@@ -114,14 +130,14 @@ BLOCKS = {
 }
 
 
-def run(text, n, monkeypatch, widen):
+def run(text, n, monkeypatch, widen, offset=0):
     if not widen:
         monkeypatch.setattr(
             engine, "prepare", lambda text, level: (text, engine.Pipeline(0, optimises=False))
         )
     module = engine.compile_module(text)
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-    x, y = np.sqrt(np.arange(1.0, 401.0)), np.zeros(400)
+    x, y = np.sqrt(np.arange(1.0, 401.0)), np.zeros(408)[offset:]
     kind(module.address("f"))(x.ctypes.data, y.ctypes.data, n)
     monkeypatch.undo()
     return y
@@ -134,6 +150,16 @@ def test_wide_loops_compute_the_same(name, monkeypatch):
     for n in LENGTHS:
         wide, scalar = (run(text, n, monkeypatch, widen) for widen in (True, False))
         np.testing.assert_allclose(wide, scalar, rtol=1e-15 * n if "sum" in name else 0)
+
+
+@pytest.mark.parametrize("offset", range(8))
+@pytest.mark.parametrize(
+    "name", ["squares", "interleaved", "additions in place", "squares and most"]
+)
+def test_stores_are_aligned_in_long_loops(name, offset, monkeypatch):
+    for n in (95, 96, 103, 104, 151, 200):
+        wide, scalar = (run(LONG[name], n, monkeypatch, widen, offset) for widen in (True, False))
+        np.testing.assert_array_equal(wide, scalar)
 
 
 @pytest.mark.parametrize("name", SCALAR)

@@ -28,6 +28,8 @@ from tracker.jit.llvm.vector_code import (
     NAME,
     PURE_WORDS,
     SIZES,
+    STORE,
+    Form,
     LaneAccumulator,
     LeaveScalar,
     VectorCode,
@@ -41,6 +43,9 @@ _LIGHT_BODY = 16  # instructions, those of functions that are called left out
 _MAX_UNROLLED_LINES = 400  # of short loops in a loop
 _MAX_LIGHT_LINES = 96  # of a short loop that is unrolled as it is
 _PLACES = ("getelementptr ", "mul nsw i64 ", "add nsw i64 ")  # what addresses are made of
+_CACHE_LINE = 64  # bytes; of a vector on the widest processors, too
+_MIN_ALIGNED = 96  # iterations; shorter loops do not align their stores
+_MAX_ALIGNED_BODY = 48  # instructions; in longer bodies, stores do not count
 _MAX_EXACT = 9  # trip count of a loop that becomes one vector of that many lanes
 
 _FUNCTION = re.compile(r"^define [^@\n]*@([\w.]+)\([^\n]*\{\n.*?^\}\n?", re.MULTILINE | re.DOTALL)
@@ -332,12 +337,15 @@ class _WideLoop:
             start = [f"  %first{code.tag} = add i64 {loop.first}, 0", *_start(code)]
             return "\n".join([*code.before, *start, *code.lines, *_fold(code), ""])
         lines = [loop.enter.rstrip("\n"), f"pre{tag}:", *self._before()]
-        first, came_from = loop.first, f"pre{tag}"
         for code in self.codes:
             lines += _start(code)
-        for code, following in zip_longest(self.codes, self.codes[1:]):
-            lines += self._wide_loop(code, following, first, came_from)
-            first, came_from = f"%from{code.tag}", f"rest{code.tag}"
+        first, came_from = loop.first, f"pre{tag}"
+        if all(code.is_repeatable() for code in self.codes):
+            lines += self._overlapping_loops()
+        else:
+            for code, following in zip_longest(self.codes, self.codes[1:]):
+                lines += self._wide_loop(code, following, first, came_from)
+                first, came_from = f"%from{code.tag}", f"rest{code.tag}"
         lines += [
             f"  %left{tag} = icmp {loop.relation} i64 {first}, {loop.last}",
             f"  br i1 %left{tag}, label %tail{tag}, label %done{tag}",
@@ -355,6 +363,89 @@ class _WideLoop:
             "",
         ]
         return "\n".join(lines)
+
+    def _overlapping_loops(self) -> list[str]:
+        """Loops on vectors for iterations that may run twice: the last vector ends with the last
+        iteration, so that the scalar loop is for fewer iterations than lanes only. In a long loop,
+        the second vector may overlap with the first so that a store is aligned from there on."""
+        loop, tag = self.loop, self.loop.tag
+        lines = [f"  %count{tag} = sub i64 {loop.last}, {loop.first}"]
+        aligned = self._aligned_start()
+        came_from = f"pre{tag}"
+        for code in self.codes:
+            lines += self._overlapping_loop(code, came_from, aligned)
+            came_from, aligned = f"rest{code.tag}", []
+        return lines
+
+    def _overlapping_loop(
+        self, code: VectorCode, came_from: str, aligned: Sequence[str]
+    ) -> list[str]:
+        """`aligned`: the lines that compute the second vector's start, %start, if it is not to
+        follow the first."""
+        tag, first, last = code.tag, self.loop.first, self.loop.last
+        stop, restart, phis = f"%final{tag}", f"%final{tag}", []
+        setup = [f"  %final{tag} = sub i64 {last}, {code.lanes}"]
+        if aligned:
+            stop, restart = f"%stop{tag}", f"%restart{tag}"
+            setup += [
+                *aligned,
+                f"  %ahead{tag} = icmp sgt i64 %start{tag}, {first}",
+                f"  %until{tag} = select i1 %ahead{tag}, i64 {first}, i64 %final{tag}",
+                f"  %then{tag} = select i1 %ahead{tag}, i64 %start{tag}, i64 %final{tag}",
+            ]
+            phis = [
+                f"  {name} = phi i64 [ {at_first}, %{came_from} ], [ {name}, %wide{tag} ], "
+                f"[ %final{tag}, %over{tag} ]"
+                for name, at_first in ((stop, f"%until{tag}"), (restart, f"%then{tag}"))
+            ]
+        return [
+            *setup,
+            f"  %long{tag} = icmp sge i64 %count{self.loop.tag}, {code.lanes}",
+            f"  br i1 %long{tag}, label %wide{tag}, label %rest{tag}",
+            f"wide{tag}:",
+            f"  %first{tag} = phi i64 [ {first}, %{came_from} ], "
+            f"[ %following{tag}, %wide{tag} ], [ {restart}, %over{tag} ]",
+            *phis,
+            *code.lines,
+            f"  %following{tag} = add nuw nsw i64 %first{tag}, {code.lanes}",
+            f"  %again{tag} = icmp sle i64 %following{tag}, {stop}",
+            f"  br i1 %again{tag}, label %wide{tag}, label %over{tag}",
+            f"over{tag}:",
+            f"  %some{tag} = icmp slt i64 %following{tag}, {last}",
+            f"  br i1 %some{tag}, label %wide{tag}, label %past{tag}",
+            f"past{tag}:",
+            *_fold(code),
+            f"  br label %done{self.loop.tag}",
+            f"rest{tag}:",
+        ]
+
+    def _aligned_start(self) -> list[str]:
+        """Lines that compute %start, the first iteration from which the first store of whole
+        vectors is aligned, if the loop is light and long. A vector that crosses lines of the cache
+        takes twice as long to store."""
+        loop, code = self.loop, self.codes[0]
+        place = _store_to_align(code, self.body)
+        is_constant = loop.first.isdigit() and loop.last.isdigit()
+        if place is None or (is_constant and int(loop.last) - int(loop.first) < _MIN_ALIGNED):
+            return []
+        root, (terms, offset), size = place
+        tag, at = code.tag, f"%place{code.tag}"
+        lines = [f"  {at} = ptrtoint ptr {root} to i64"]
+        for number, (atom, factor) in enumerate([*terms.items(), ("1", offset)]):
+            atom = loop.first if atom == loop.counter else atom
+            lines.append(f"  {at}.by{number} = mul i64 {atom}, {factor}")
+            lines.append(
+                f"  {at}.{number} = add i64 {at}{f'.{number - 1}' * (number > 0)}, {at}.by{number}"
+            )
+        return [
+            *lines,
+            f"  %past{tag}.bytes = sub i64 0, {at}.{number}",
+            f"  %past{tag}.elements = lshr i64 %past{tag}.bytes, {size.bit_length() - 1}",
+            f"  %ahead{tag}.elements = and i64 %past{tag}.elements, {code.lanes - 1}",
+            f"  %many{tag} = icmp sge i64 %count{loop.tag}, {_MIN_ALIGNED}",
+            f"  %skip{tag} = select i1 %many{tag}, i64 %ahead{tag}.elements, i64 0",
+            f"  %start{tag} = add i64 {loop.first}, %skip{tag}",
+        ]
 
     def _before(self) -> list[str]:
         """What is computed once; uniform instructions are the same for all numbers of lanes."""
@@ -383,6 +474,19 @@ class _WideLoop:
             f"  %from{tag} = phi i64 [ {first}, %{came_from} ], [ %following{tag}, %wide{tag} ]",
             *_fold(code, following),
         ]
+
+
+def _store_to_align(code: VectorCode, body: Sequence[str]) -> tuple[str, Form, int] | None:
+    """The first store of vectors as long as a line of the cache, in a light body: the parameter
+    that it writes to, the place there, and the size of an element."""
+    if len(body) > _MAX_ALIGNED_BODY or any(" call " in line for line in body):
+        return None
+    for line in body:
+        match = STORE.fullmatch(line.removeprefix("  store "))
+        size = SIZES[match[1]] if match else 0
+        if match and code.linear.get(match[3]) == size and size * code.lanes == _CACHE_LINE:
+            return code.root(match[3]), code.form(match[3]), size
+    return None
 
 
 def _wide_cell(cell: str, code: VectorCode) -> str:

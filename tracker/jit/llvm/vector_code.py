@@ -87,10 +87,10 @@ class VectorModule:
         return [f"{line}\n" for line in sorted(self.intrinsics) if line not in text]
 
 
-_Form = tuple[dict[str, int], int]  # an integer, or the offset of an address: a sum of multiples
+Form = tuple[dict[str, int], int]  # an integer, or the offset of an address: a sum of multiples
 
 
-def _sum(a: _Form, b: _Form, factor: int = 1) -> _Form:
+def _sum(a: Form, b: Form, factor: int = 1) -> Form:
     """a + factor * b."""
     terms = dict(a[0])
     for atom, count in b[0].items():
@@ -102,7 +102,7 @@ def _sum(a: _Form, b: _Form, factor: int = 1) -> _Form:
 class _LaneAccess:
     """Where an iteration reads or writes, from the start of a parameter, in bytes."""
 
-    place: _Form
+    place: Form
     step: int
     size: int
     writes: bool
@@ -126,6 +126,11 @@ class LaneAccumulator:
     operation: str
     combine: Callable[[str, str, str], str]  # type, a, b -> instruction
     identity: str
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether a value may be combined twice."""
+        return self.operation in ("and", "or") or self.operation.startswith("llvm.m")
 
 
 class VectorCode:
@@ -155,7 +160,7 @@ class VectorCode:
         self.splats: dict[tuple[str, str], str] = {}
         self.roots: dict[str, str] = {}  # address -> parameter
         self.written: set[str] = set()  # addresses
-        self.forms: dict[str, _Form] = {}
+        self.forms: dict[str, Form] = {}
         self.accesses: dict[str, list[_LaneAccess]] = {}  # by parameter
         self.accumulators: dict[str, LaneAccumulator] = {}
         self.pending: dict[str, str] = {}  # loaded accumulator -> cell
@@ -283,7 +288,7 @@ class VectorCode:
 
     # Integers and addresses as sums
 
-    def form(self, atom: str) -> _Form:
+    def form(self, atom: str) -> Form:
         known = self.forms.get(atom)
         if known is not None:
             return known
@@ -497,7 +502,7 @@ class VectorCode:
             else:
                 self._scatter(stores.pop(0))
 
-    def _distance(self, pointer: str, other: str) -> _Form:
+    def _distance(self, pointer: str, other: str) -> Form:
         return _sum(self.forms.get(pointer, ({}, 0)), self.forms.get(other, ({}, 0)), -1)
 
     def _store_together(self, stores: list[_StridedStore]) -> None:
@@ -554,6 +559,15 @@ class VectorCode:
         self._flush_strided()
         if self.pending or len(self.lines) < self.gathers * _WORK_PER_GATHER:
             raise LeaveScalar
+
+    def is_repeatable(self) -> bool:
+        """Whether an iteration may run twice: it neither reads what is written nor adds up."""
+        for root, accesses in self.accesses.items():
+            if any(x.writes for x in accesses) and not (
+                root in self.module.alone and all(x.writes for x in accesses)
+            ):
+                return False
+        return all(each.is_idempotent for each in self.accumulators.values())
 
     def _meet(self, one: _LaneAccess, other: _LaneAccess) -> bool:
         """Whether two accesses at different lanes of a vector may be to the same bytes."""
