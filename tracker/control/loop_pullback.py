@@ -36,7 +36,7 @@ from tracker.control.undo_log import (
     restore,
     sample_of_none,
 )
-from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, operands_of
+from tracker.ir.graph import Atom, Const, Eqn, Function, operands_of
 from tracker.ir.lowering import Host, Pick
 from tracker.ir.types import type_of
 from tracker.ops.elementwise.binary import add, divide, multiply
@@ -341,11 +341,11 @@ def read_by_pullback(body: Function) -> list[bool]:
     """Per input of a body, whether a pullback of it may read its numbers. The others are arrays of
     floats that are only added, moved, selected, and scaled by literals: any numbers will do."""
     read: set[Atom] = set()
-    for step in reversed(body.body):
-        if isinstance(step, Guard) or step.out in read or _pullback_reads(step):
-            read.update(operands_of(step))
+    for eqn in reversed(tuple(body.eqns)):
+        if eqn.out in read or _pullback_reads(eqn):
+            read.update(operands_of(eqn))
         else:  # indices and conditions
-            read.update(x for x in step.operands if x.type.dtype.kind not in "fc")
+            read.update(x for x in eqn.operands if x.type.dtype.kind not in "fc")
     return [
         var in read or not var.type.shape or var.type.dtype.kind not in "fc" for var in body.inputs
     ]
@@ -424,8 +424,9 @@ def body_pullback(
     body: Function, values: list[Any], marks: Sequence[bool]
 ) -> tuple[list[Value], Callable[[Sequence[Any], Times], list[Any]], list[Any]]:
     """Leaves for the marked values of a body, the pullback of its results to them, and the
-    results."""
-    since, leaves, outs = replay_on_leaves(body, values, marks)
+    results. The body has run with these values, so its guards hold."""
+    unguarded = replace(body, body=tuple(body.eqns))
+    since, leaves, outs = replay_on_leaves(unguarded, values, marks)
 
     def pull(seeds: Sequence[Any], times: Times) -> list[Any]:
         roots = [
