@@ -6,7 +6,9 @@ lanes are added up is that of the text.
 
 `widen_loops` looks for the loops that `codegen/loop_nest.py` and `function_writer.py` write (blocks
 `preN`, `loopN`, `latchN`, `doneN`) whose body has no branch. Each becomes a loop over as many
-elements as a vector has lanes, and the old one for the rest. A loop of few iterations becomes
+elements as a vector has lanes, and the old one for the rest. Where iterations may run twice, the
+last vector overlaps with the one before, and nothing is left for the old loop; in long loops, the
+second vector overlaps with the first, so that a store is aligned. A loop of few iterations becomes
 straight-line code on vectors of that many lanes; inside of a longer loop it is unrolled, so that
 the longer one is the innermost.
 
@@ -429,17 +431,17 @@ class _WideLoop:
         if place is None or (is_constant and int(loop.last) - int(loop.first) < _MIN_ALIGNED):
             return []
         root, (terms, offset), size = place
-        tag, at = code.tag, f"%place{code.tag}"
-        lines = [f"  {at} = ptrtoint ptr {root} to i64"]
+        tag = code.tag
+        lines = [f"  %root{tag} = ptrtoint ptr {root} to i64"]
+        address = f"%root{tag}"
         for number, (atom, factor) in enumerate([*terms.items(), ("1", offset)]):
-            atom = loop.first if atom == loop.counter else atom
-            lines.append(f"  {at}.by{number} = mul i64 {atom}, {factor}")
-            lines.append(
-                f"  {at}.{number} = add i64 {at}{f'.{number - 1}' * (number > 0)}, {at}.by{number}"
-            )
+            times = loop.first if atom == loop.counter else atom
+            lines.append(f"  %term{tag}.{number} = mul i64 {times}, {factor}")
+            lines.append(f"  %place{tag}.{number} = add i64 {address}, %term{tag}.{number}")
+            address = f"%place{tag}.{number}"
         return [
             *lines,
-            f"  %past{tag}.bytes = sub i64 0, {at}.{number}",
+            f"  %past{tag}.bytes = sub i64 0, {address}",
             f"  %past{tag}.elements = lshr i64 %past{tag}.bytes, {size.bit_length() - 1}",
             f"  %ahead{tag}.elements = and i64 %past{tag}.elements, {code.lanes - 1}",
             f"  %many{tag} = icmp sge i64 %count{loop.tag}, {_MIN_ALIGNED}",
