@@ -82,7 +82,8 @@ KEEP_MOST = KEEP_MOST.replace(
     "  store", "  %new = call nsz double @llvm.maximum.f64(double %old, double %x)\n  store"
 )
 LONG = {
-    **WIDENED,
+    "squares": WIDENED["squares"],
+    "interleaved": WIDENED["interleaved"],
     "additions in place": loop(IN_PLACE),
     "squares and most": MOST
     + loop(

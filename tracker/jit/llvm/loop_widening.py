@@ -30,8 +30,6 @@ from tracker.jit.llvm.vector_code import (
     NAME,
     PURE_WORDS,
     SIZES,
-    STORE,
-    Form,
     LaneAccumulator,
     LeaveScalar,
     VectorCode,
@@ -100,12 +98,16 @@ class _Loop:
     items: tuple[str | _Loop, ...]
 
     @property
+    def constant_length(self) -> int | None:
+        """The end less the start of the range, if these are constants."""
+        is_constant = self.first.isdigit() and self.last.isdigit()
+        return int(self.last) - int(self.first) if is_constant else None
+
+    @property
     def trip_count(self) -> int:
         """The trip count, if it is constant and small; else 0."""
-        if not (self.first.isdigit() and self.last.isdigit()) or self.step != "1":
-            return 0
-        count = int(self.last) - int(self.first)
-        return count if 0 < count <= _MAX_EXACT else 0
+        count = self.constant_length or 0
+        return count if 0 < count <= _MAX_EXACT and self.step == "1" else 0
 
     @property
     def lines(self) -> list[str]:
@@ -342,7 +344,7 @@ class _WideLoop:
         for code in self.codes:
             lines += _start(code)
         first, came_from = loop.first, f"pre{tag}"
-        if all(code.is_repeatable() for code in self.codes):
+        if self.codes[0].is_repeatable():
             lines += self._overlapping_loops()
         else:
             for code, following in zip_longest(self.codes, self.codes[1:]):
@@ -426,12 +428,13 @@ class _WideLoop:
         vectors is aligned, if the loop is light and long. A vector that crosses lines of the cache
         takes twice as long to store."""
         loop, code = self.loop, self.codes[0]
-        place = _store_to_align(code, self.body)
-        is_constant = loop.first.isdigit() and loop.last.isdigit()
-        if place is None or (is_constant and int(loop.last) - int(loop.first) < _MIN_ALIGNED):
+        length, store = loop.constant_length, code.first_store(_CACHE_LINE)
+        if store is None or (length is not None and length < _MIN_ALIGNED):
             return []
-        root, (terms, offset), size = place
-        tag = code.tag
+        if len(self.body) > _MAX_ALIGNED_BODY or any(" call " in line for line in self.body):
+            return []
+        tag, (root, access) = code.tag, store
+        terms, offset = access.place
         lines = [f"  %root{tag} = ptrtoint ptr {root} to i64"]
         address = f"%root{tag}"
         for number, (atom, factor) in enumerate([*terms.items(), ("1", offset)]):
@@ -442,7 +445,7 @@ class _WideLoop:
         return [
             *lines,
             f"  %past{tag}.bytes = sub i64 0, {address}",
-            f"  %past{tag}.elements = lshr i64 %past{tag}.bytes, {size.bit_length() - 1}",
+            f"  %past{tag}.elements = lshr i64 %past{tag}.bytes, {access.size.bit_length() - 1}",
             f"  %ahead{tag}.elements = and i64 %past{tag}.elements, {code.lanes - 1}",
             f"  %many{tag} = icmp sge i64 %count{loop.tag}, {_MIN_ALIGNED}",
             f"  %skip{tag} = select i1 %many{tag}, i64 %ahead{tag}.elements, i64 0",
@@ -476,19 +479,6 @@ class _WideLoop:
             f"  %from{tag} = phi i64 [ {first}, %{came_from} ], [ %following{tag}, %wide{tag} ]",
             *_fold(code, following),
         ]
-
-
-def _store_to_align(code: VectorCode, body: Sequence[str]) -> tuple[str, Form, int] | None:
-    """The first store of vectors as long as a line of the cache, in a light body: the parameter
-    that it writes to, the place there, and the size of an element."""
-    if len(body) > _MAX_ALIGNED_BODY or any(" call " in line for line in body):
-        return None
-    for line in body:
-        match = STORE.fullmatch(line.removeprefix("  store "))
-        size = SIZES[match[1]] if match else 0
-        if match and code.linear.get(match[3]) == size and size * code.lanes == _CACHE_LINE:
-            return code.root(match[3]), code.form(match[3]), size
-    return None
 
 
 def _wide_cell(cell: str, code: VectorCode) -> str:

@@ -50,6 +50,7 @@ PURE_WORDS |= {"getelementptr", "fneg", "fcmp", "icmp", "select"}
 # of accumulations, and the number that changes nothing
 _IDENTITIES = {"fadd": "-0.0", "fmul": "1.0", "add": "0", "mul": "1"}
 _IDENTITIES |= {"or": "0", "xor": "0", "and": "-1"}
+_IDEMPOTENT = frozenset({"or", "and", "llvm.maximum", "llvm.minimum"})
 
 
 class LeaveScalar(Exception):
@@ -87,10 +88,10 @@ class VectorModule:
         return [f"{line}\n" for line in sorted(self.intrinsics) if line not in text]
 
 
-Form = tuple[dict[str, int], int]  # an integer, or the offset of an address: a sum of multiples
+_Form = tuple[dict[str, int], int]  # an integer, or the offset of an address: a sum of multiples
 
 
-def _sum(a: Form, b: Form, factor: int = 1) -> Form:
+def _sum(a: _Form, b: _Form, factor: int = 1) -> _Form:
     """a + factor * b."""
     terms = dict(a[0])
     for atom, count in b[0].items():
@@ -102,7 +103,7 @@ def _sum(a: Form, b: Form, factor: int = 1) -> Form:
 class _LaneAccess:
     """Where an iteration reads or writes, from the start of a parameter, in bytes."""
 
-    place: Form
+    place: _Form
     step: int
     size: int
     writes: bool
@@ -130,7 +131,7 @@ class LaneAccumulator:
     @property
     def is_idempotent(self) -> bool:
         """Whether a value may be combined twice."""
-        return self.operation in ("and", "or") or self.operation.startswith("llvm.m")
+        return self.operation in _IDEMPOTENT
 
 
 class VectorCode:
@@ -160,7 +161,7 @@ class VectorCode:
         self.splats: dict[tuple[str, str], str] = {}
         self.roots: dict[str, str] = {}  # address -> parameter
         self.written: set[str] = set()  # addresses
-        self.forms: dict[str, Form] = {}
+        self.forms: dict[str, _Form] = {}
         self.accesses: dict[str, list[_LaneAccess]] = {}  # by parameter
         self.accumulators: dict[str, LaneAccumulator] = {}
         self.pending: dict[str, str] = {}  # loaded accumulator -> cell
@@ -288,7 +289,7 @@ class VectorCode:
 
     # Integers and addresses as sums
 
-    def form(self, atom: str) -> Form:
+    def form(self, atom: str) -> _Form:
         known = self.forms.get(atom)
         if known is not None:
             return known
@@ -502,7 +503,7 @@ class VectorCode:
             else:
                 self._scatter(stores.pop(0))
 
-    def _distance(self, pointer: str, other: str) -> Form:
+    def _distance(self, pointer: str, other: str) -> _Form:
         return _sum(self.forms.get(pointer, ({}, 0)), self.forms.get(other, ({}, 0)), -1)
 
     def _store_together(self, stores: list[_StridedStore]) -> None:
@@ -568,6 +569,15 @@ class VectorCode:
             ):
                 return False
         return all(each.is_idempotent for each in self.accumulators.values())
+
+    def first_store(self, nbytes: int) -> tuple[str, _LaneAccess] | None:
+        """The first parameter that vectors of so many bytes are stored to, and where."""
+        for root, accesses in self.accesses.items():
+            for access in accesses:
+                size = access.size
+                if access.writes and access.step == size and size * self.lanes == nbytes:
+                    return root, access
+        return None
 
     def _meet(self, one: _LaneAccess, other: _LaneAccess) -> bool:
         """Whether two accesses at different lanes of a vector may be to the same bytes."""
