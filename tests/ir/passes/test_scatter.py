@@ -107,6 +107,8 @@ def gradient_of(loss):
         (lambda x: np.sum(x[K] ** 2) + np.sum(x[J] ** 3) + np.sum(np.sin(x[J + 0])), 2, 1),
         (lambda x: np.sum(x[K] ** 2), 0, 1),
         (lambda x: np.sum(x[K] * x[J]), 1, 1),
+        (lambda x: np.sum(x[K] * x[J] + x[K + 0]) + np.sum(x * x), 3, 0),
+        (lambda x: np.sum(x * x) + np.sum(x[K] * x[J] * np.sin(x[K])), 3, 0),
     ],
 )
 def test_pullbacks_of_reads_at_positions(loss, added, summed):
@@ -141,3 +143,19 @@ def test_a_loop_adds_to_one_array():
 
     compiled(gradient_of(loss), X, rtol=1e-13)
     compiled(lambda x: (tracker.hvp(loss, x, X),), X, rtol=1e-12)
+
+
+@pytest.mark.usefixtures("short_loops_stay")
+def test_steps_that_read_an_array_at_several_places_add_to_them_alone():
+    """An addition of all elements in each step would take a hundred times as long."""
+    x, places = np.tile(X, 20), RNG.integers(0, 1000, (300, 3))
+
+    def loss(x):
+        total = 0.0
+        for i, j, k in places:
+            total += np.tanh(total + x[i] * x[j]) + x[k] ** 2
+        return total
+
+    fast = compiled(gradient_of(loss), x, rtol=1e-12)
+    steps = [e.params["body"].eqns for e in compiled_ir(fast).eqns if e.op.name == "loop"][-1]
+    assert [e.op.name for e in steps if e.out.type.shape == x.shape] == ["scattered_added"] * 3

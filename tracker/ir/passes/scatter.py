@@ -14,6 +14,8 @@ this order:
 
     v = scattered_sum x at i;  z = a + v    ->    z = scattered_added (a + 0.0) x at i
 
+   So do sums of scattered terms, one by one: those of several reads of an array.
+
 Adding 0.0 turns -0.0 into 0.0, as the sum does; what such a sum gave, and zeros, hold no -0.0.
 
 Invariants: types stay; linear in the equations; results differ only by the order of sums; a value
@@ -23,6 +25,7 @@ that anything but sums reads is made as it is, so that chains of sums end there.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 
 import numpy as np
 
@@ -192,33 +195,45 @@ class _ScatterSinker(BodyWriter):
 
 
 def _accumulate(function: Function) -> Function:
-    """a + scattered_sum(x, i) -> scattered_added(a, x, i)."""
-    scattered: dict[Atom, Eqn] = {}
+    """a + scattered_sum(x, i) -> scattered_added(a, x, i), and so with sums of scattered terms."""
+    parts: dict[Atom, list[Eqn]] = {}  # the scattered terms that something is the sum of
     uses = function.uses
     updates: Counter[Atom] = Counter()  # uses by sums that can be updates
     for eqn in function.eqns:
         if eqn.op.name == "scattered_sum":
-            scattered[eqn.out] = eqn
-        if (term := _scattered_term(eqn, scattered)) is not None:
-            few = _MIN_RATIO * scattered[term].operands[0].type.size <= term.type.size
+            parts[eqn.out] = [eqn]
+        if (term := _scattered_term(eqn, parts)) is not None:
+            few = _MIN_RATIO * parts[term][0].operands[0].type.size <= term.type.size
             updates[term] += few or uses[term] == 1
+            both = [*parts.get(_other_term(eqn, term), ()), *parts[term]]
+            is_read_once = uses[eqn.out] == 1 and all(uses[o] == 1 for o in eqn.operands)
+            if is_read_once and len(parts[term]) < len(both) <= _MAX_TERMS:
+                parts[eqn.out] = both
     no_negative_zero: set[Atom] = set()
 
     def rewrite(new: BodyWriter, eqn: Eqn) -> bool:
-        term = _scattered_term(eqn, scattered)
+        if eqn.op.name == "add" and eqn.out in parts and updates[eqn.out]:
+            return True  # its terms are added to what it is added to
+        term = _scattered_term(eqn, parts)
         is_update = term is not None and updates[term] == uses[term]
         if term is not None and is_update:
-            total = eqn.operands[eqn.operands[0] is term]
+            total = _other_term(eqn, term)
             if total not in no_negative_zero and eqn.out.type.dtype.kind in "fc":
                 total = new.emit("add", total, positive_zero(total))
-            x, *positions = scattered[term].operands
-            index = scattered[term].params["index"]
-            new.emit("scattered_added", total, x, *positions, index=index, out=eqn.out)
+            for part in parts[term]:
+                out = eqn.out if part is parts[term][-1] else None
+                index = part.params["index"]
+                total = new.emit("scattered_added", total, *part.operands, index=index, out=out)
         if is_update or has_no_negative_zero(eqn, no_negative_zero):
             no_negative_zero.add(eqn.out)
         return is_update
 
     return rewrite_equations(function, rewrite)
+
+
+def _other_term(eqn: Eqn, term: Atom) -> Atom:
+    """The other operand of a sum."""
+    return eqn.operands[eqn.operands[0] is term]
 
 
 def has_no_negative_zero(eqn: Eqn, known: set[Atom]) -> bool:
@@ -249,7 +264,7 @@ def _is_unsigned(atom: Atom) -> bool:
     return isinstance(atom, Const) and not np.signbit([atom.value.real, atom.value.imag]).any()
 
 
-def _scattered_term(eqn: Eqn, scattered: dict[Atom, Eqn]) -> Atom | None:
+def _scattered_term(eqn: Eqn, scattered: Container[Atom]) -> Atom | None:
     """The scattered term of a sum without a broadcast; the right one, if both are scattered."""
     if eqn.op.name != "add" or any(o.type != eqn.out.type for o in eqn.operands):
         return None
