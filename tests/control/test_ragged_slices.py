@@ -55,7 +55,7 @@ def test_one_trace_serves_other_offsets():
     for seed in (0, 1, 2, 0):
         _check(fast, _offsets(seed))
     assert fast.cache_info().traces == 1
-    assert " loop " in str(fast.ir(_offsets(0), X, Y))
+    assert len(fast.ir(_offsets(0), X, Y).body) < ROWS
 
 
 @pytest.mark.parametrize("change", ["a longer row", "rows out of order"])

@@ -42,6 +42,7 @@ PASSES = (
     dead_code,
     prune_loop_results,
     dead_code,
+    prune_loop_results,  # what only pullbacks would have read that read less now
     eliminate_dead_stores,
     dead_code,
     batch_loops,

@@ -177,6 +177,75 @@ def test_loops_over_much_data_stay(monkeypatch):
     compiled(filtered, SIGNAL, TAPS)
 
 
+# Gathers ------------------------------------------------------------------------------------------
+
+PLACES, BOUNDS = RNG.integers(-60, 60, (30, 5)), np.cumsum(RNG.integers(0, 5, 31))
+VALUES, COLUMNS = normal(BOUNDS[-1]), RNG.integers(0, 60, BOUNDS[-1])
+
+
+def gathered(x, w):
+    """Rows at places, of one array and of two axes of another."""
+    return rows(lambda i: x[PLACES[i]] * w[PLACES[i] % 8, PLACES[i] % 3])
+
+
+def gathered_rows(x, w):
+    return rows(lambda i: np.sum(np.exp(w[PLACES[i, :3] % 8]), axis=0) * x[i])
+
+
+def spread(x, w):
+    """Cotangents go to two arrays, to one of them from two places."""
+    total = w[0, 0]
+    for i in range(30):
+        total = (
+            total + np.sum(np.sin(x[PLACES[i]]) * w[PLACES[i] % 8, 2]) + np.prod(x[PLACES[i] % 7])
+        )
+    return total
+
+
+def sparse_product(values, x):
+    out = np.empty(30)
+    for i in range(30):
+        row = slice(BOUNDS[i], BOUNDS[i + 1])
+        out[i] = values[row] @ x[COLUMNS[row]]
+    return out
+
+
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [
+        (gathered, (SIGNAL, TAPS)),
+        (gathered_rows, (SIGNAL, TAPS)),
+        (spread, (SIGNAL, TAPS)),
+        (sparse_product, (VALUES, SIGNAL)),
+    ],
+)
+def test_loops_over_small_rows_that_gather_are_batched(f, args):
+    def slopes(*args):
+        return gradient(lambda *a: np.sum(np.tanh(f(*a))), *args)
+
+    assert not loops(optimised(slopes, *args))
+    agree(lambda *a: np.sum(np.tanh(f(*a))), *args)
+
+
+def test_places_of_each_row_are_checked():
+    def f(x, places):
+        return rows(lambda i: np.tanh(x[places[i]]))
+
+    fast = compiled(f, SIGNAL, PLACES)
+    assert not loops(optimised(f, SIGNAL, PLACES))
+    wrong = PLACES.copy()
+    wrong[29, 3] = 60
+    with pytest.raises(IndexError, match="60"):
+        fast(SIGNAL, wrong)
+
+
+def test_large_rows_that_gather_stay():
+    many = RNG.integers(0, 60, (30, 40))
+    f = lambda x: rows(lambda i: np.tanh(x[many[i]]))  # noqa: E731
+    assert loops(optimised(f, SIGNAL))
+    agree(lambda x: np.sum(f(x)), SIGNAL)
+
+
 # Sums of products ---------------------------------------------------------------------------------
 
 A, B = normal(30, 20), normal(20, 25)
