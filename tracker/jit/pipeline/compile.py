@@ -29,6 +29,7 @@ _MAX_QUICK_OPERATIONS = 10**9  # in one call; more are worth waiting for optimis
 # Operations in a call for each line of the program, from which kernels are optimised at once: that
 # takes 15 us for a line, and gains 0.2 ns for an operation.
 _MIN_OPERATIONS_OF_LINE = 300
+_MAX_OPERATIONS_OF_LINE = 1500  # from which on everything is; all else is a small part of the work
 
 _SECONDS_TO_OPTIMISE_LINE = 5e-5  # in programs of 2,500 to 13,000 lines
 
@@ -72,10 +73,10 @@ def _compile_native(trace: Trace, lengths_vary: bool, can_be_quick: bool) -> Com
     if not (can_be_quick and lowered.is_long):
         return compiled(OPTIMISED)
     operations = operation_count(trace.function)
-    if operations > _MAX_QUICK_OPERATIONS:
+    of_line = operations / lowered.line_count
+    if operations > _MAX_QUICK_OPERATIONS or of_line > _MAX_OPERATIONS_OF_LINE:
         return compiled(OPTIMISED)
-    computes_much = operations > _MIN_OPERATIONS_OF_LINE * lowered.line_count
-    quick = compiled(KERNELS_OPTIMISED if computes_much else QUICK)
+    quick = compiled(KERNELS_OPTIMISED if of_line > _MIN_OPERATIONS_OF_LINE else QUICK)
     quick.optimised = functools.partial(compiled, OPTIMISED)
     quick.optimising_seconds = lowered.line_count * _SECONDS_TO_OPTIMISE_LINE
     return quick
