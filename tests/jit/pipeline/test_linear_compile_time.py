@@ -44,7 +44,7 @@ class Programs:
     @program(16, (0.3,), f"{PASSES} ir_builder")
     def scalars(n, x):
         y = x
-        for _ in range(n):
+        for _ in [*range(n)]:
             y = (y * x + 0.3) * y / (1.0 + y * y)
         return y
 
@@ -139,7 +139,7 @@ class Programs:
     @program(30, (0.3,), f"{PASSES} expand")
     def guarded(n, x):
         y = x
-        for k in range(n):
+        for k in [*range(n)]:
             y = np.sin(y) * 1.5 + x if y > k * k % 7 * 0.1 - 0.3 else y * 0.5 - x
         return y
 

@@ -63,7 +63,7 @@ _MAX_SEGMENTS = 16  # parts of a loop whose iterations branch alike, on plain nu
 _MIN_BRANCHES = 16  # iterations of which some branch; other calls will branch otherwise
 _MAX_ALIKE = 1 << 22  # iterations that are looked through for one that branches otherwise
 _TEST = -1  # the key of what a loop tests, among carries
-_MIN_EQUATIONS = 2_000  # of a loop over numbers and small arrays; a shorter one is faster unrolled
+_MIN_EQUATIONS = 500  # of a loop over numbers and small arrays; a shorter one compiles as quickly
 _MIN_EQUATIONS_OF_LARGE = 150  # the same, over other arrays
 
 _running: list[weakref.ref[LoopRoller]] = []
