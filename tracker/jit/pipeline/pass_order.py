@@ -8,6 +8,7 @@ from __future__ import annotations
 from tracker.config import current, dump
 from tracker.ir.graph import Function
 from tracker.ir.passes import manager
+from tracker.ir.passes.branch_scatters import hoist_branch_scatters
 from tracker.ir.passes.common_subexpressions import (
     COMPOSITE,
     common_subexpressions,
@@ -36,6 +37,7 @@ PASSES = (
     simplify,
     common_subexpressions,  # what differed by an identity
     rewrite_products,
+    hoist_branch_scatters,
     rewrite_scatters,
     hoist_added_zeros,
     common_subexpressions,
