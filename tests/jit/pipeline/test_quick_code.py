@@ -86,6 +86,7 @@ def long_programs(monkeypatch):
     monkeypatch.setattr(artifact, "_LONG_PROGRAM", 0)
     monkeypatch.setattr(compile, "_SECONDS_TO_OPTIMISE_LINE", 0.0)
     monkeypatch.setattr(compile, "_MAX_QUICK_OPERATIONS", 10**9)
+    monkeypatch.setattr(compile, "_MAX_OPERATIONS_OF_LINE", 10**9)
 
 
 def _code(f, *args):

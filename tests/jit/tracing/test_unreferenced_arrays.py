@@ -100,7 +100,7 @@ def test_arrays_that_differ_are_several(plain_numpy):
 def test_a_step_that_makes_an_array_repeats_itself(plain_numpy):
     def filtered(x):
         p = np.eye(3)
-        for _ in range(100):
+        for _ in [*range(100)]:  # which is not rolled
             p = x @ p @ x.T + np.eye(3)
             p = p - p @ np.linalg.inv(p + np.eye(3)) @ p
         return np.sum(p)
