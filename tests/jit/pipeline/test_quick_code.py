@@ -116,6 +116,18 @@ def test_optimised_code_computes_the_same_bits(long_programs, name, threads):
         assert _bytes(f(x)) == _bytes(quick)
 
 
+@pytest.mark.parametrize(("threads", "is_optimised"), [(1, False), (2, True)])
+def test_what_computes_much_is_optimised_at_once_unless_a_call_waits(
+    long_programs, monkeypatch, threads, is_optimised
+):
+    monkeypatch.setattr(compile, "_MAX_OPERATIONS_OF_LINE", 0)
+    program, x = PROGRAMS["functions"]
+    f = tracker.jit(program)
+    with tracker.config(threads=threads):
+        f(x), f(x)
+        assert (_code(f, x).compiled.optimised is None) == is_optimised
+
+
 def test_a_function_called_twice_is_not_optimised(long_programs):
     f = tracker.jit(PROGRAMS["functions"][0])
     x = PROGRAMS["functions"][1]

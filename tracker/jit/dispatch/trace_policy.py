@@ -154,8 +154,9 @@ class TracePolicy:
         from tracker.jit.runtime import compile_queue
 
         can_be_quick = can_be_quick and not current().dump
-        work = functools.partial(self._compile_trace, trace, group.lengths_vary, can_be_quick)
         can_wait = can_wait and not self.compiles_synchronously
+        how = {"can_be_quick": can_be_quick, "is_awaited": not can_wait}
+        work = functools.partial(self._compile_trace, trace, group.lengths_vary, **how)
         job = compile_queue.enqueue(work) if can_wait else compile_queue.run_now(work)
         cause = miss_cause(group, trace, full_signature)
         interpreted = interpreted_calls(trace) if can_wait else 0
@@ -260,10 +261,10 @@ class TracePolicy:
             with cache.override_disk_cache(self.options.cache):
                 return compile()
 
-    def _compile_trace(self, trace: Trace, lengths_vary: bool, can_be_quick: bool) -> CompiledTrace:
+    def _compile_trace(self, trace: Trace, lengths_vary: bool, **how: bool) -> CompiledTrace:
         from tracker.jit.pipeline.compile import compile_call
 
-        compile = functools.partial(compile_call, trace, lengths_vary, can_be_quick)
+        compile = functools.partial(compile_call, trace, lengths_vary, **how)
         compiled = self._compiled(compile)
         if self.options.strict and compiled.host_calls:
             calls = [f"{h.eqn.op.name} ({h.why}) at {h.eqn.where}" for h in compiled.host_calls]

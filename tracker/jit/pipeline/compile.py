@@ -29,7 +29,7 @@ _MAX_QUICK_OPERATIONS = 10**9  # in one call; more are worth waiting for optimis
 # Operations in a call for each line of the program, from which kernels are optimised at once: that
 # takes 15 us for a line, and gains 0.2 ns for an operation.
 _MIN_OPERATIONS_OF_LINE = 300
-_MAX_OPERATIONS_OF_LINE = 1500  # from which on everything is; all else is a small part of the work
+_MAX_OPERATIONS_OF_LINE = 1500  # from which on everything is, unless a call waits for the code
 
 _SECONDS_TO_OPTIMISE_LINE = 5e-5  # in programs of 2,500 to 13,000 lines
 
@@ -38,13 +38,19 @@ _host_call = lazy_import("tracker.jit.pipeline.partition", "host_call")
 
 
 def compile_call(
-    trace: Trace, lengths_vary: bool = False, can_be_quick: bool = False
+    trace: Trace,
+    lengths_vary: bool = False,
+    *,
+    can_be_quick: bool = False,
+    is_awaited: bool = False,
 ) -> CompiledTrace:
     """Compile a trace for the calls that it is valid for. `lengths_vary`: short arrays came in
     other lengths, too, and code for any length is reused. `can_be_quick`: a long program may be
-    compiled quickly."""
+    compiled quickly. `is_awaited`: a call waits for the code."""
     started = time.perf_counter()
-    done = _compile_native(trace, lengths_vary, can_be_quick) if can_be_native(trace) else None
+    done = None
+    if can_be_native(trace):
+        done = _compile_native(trace, lengths_vary, can_be_quick, is_awaited)
     if done is None:
         done = _executor(Program(trace.function), trace.output_orders, lengths_vary)
     passes = done.program.seconds
@@ -52,7 +58,9 @@ def compile_call(
     return done
 
 
-def _compile_native(trace: Trace, lengths_vary: bool, can_be_quick: bool) -> CompiledTrace | None:
+def _compile_native(
+    trace: Trace, lengths_vary: bool, can_be_quick: bool, is_awaited: bool
+) -> CompiledTrace | None:
     """One native call; None if NumPy must compute a part."""
     layout, outputs, arrays = calling_layout(trace, lengths_vary)
     program = Program(trace.function, layout)
@@ -74,7 +82,8 @@ def _compile_native(trace: Trace, lengths_vary: bool, can_be_quick: bool) -> Com
         return compiled(OPTIMISED)
     operations = operation_count(trace.function)
     of_line = operations / lowered.line_count
-    if operations > _MAX_QUICK_OPERATIONS or of_line > _MAX_OPERATIONS_OF_LINE:
+    computes_much = of_line > _MAX_OPERATIONS_OF_LINE and not is_awaited
+    if operations > _MAX_QUICK_OPERATIONS or computes_much:
         return compiled(OPTIMISED)
     quick = compiled(KERNELS_OPTIMISED if of_line > _MIN_OPERATIONS_OF_LINE else QUICK)
     quick.optimised = functools.partial(compiled, OPTIMISED)
