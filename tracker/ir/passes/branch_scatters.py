@@ -24,12 +24,9 @@ from tracker.ir.lowering import Branch, Pick
 from tracker.ir.passes.dead_code import needed_steps, without_unused_functions
 from tracker.ir.passes.expand import EXPANDED
 from tracker.ir.passes.manager import BodyWriter, as_pass, rewrite_equations
-from tracker.ir.passes.scatter import positive_zero
+from tracker.ir.passes.scatter import MAX_TERMS, MIN_RATIO, positive_zero
 from tracker.ir.types import Bundle
 from tracker.support.structs import record, replace
-
-_MIN_RATIO = 4  # elements of the result per scattered element; below, adding zeros is quicker
-_MAX_TERMS = 16  # of a result, of all branches
 
 
 @as_pass(requires=(EXPANDED,))
@@ -74,11 +71,7 @@ class _Hoist:
             found = [_terms(b.outputs[at], d) for b, d in zip(branches, defined, strict=True)]
             added = [(n, term) for n, each in enumerate(found) for term in each or ()]
             size = sum(term.operands[0].type.size for _, term in added)
-            if (
-                None not in found
-                and 0 < len(added) <= _MAX_TERMS
-                and size * _MIN_RATIO <= part.size
-            ):
+            if None not in found and 0 < len(added) <= MAX_TERMS and size * MIN_RATIO <= part.size:
                 terms[at] = added
         stays = [at for at in range(len(parts)) if at not in terms]
         places, types = {at: n for n, at in enumerate(stays)}, [parts[at] for at in stays]
@@ -128,7 +121,7 @@ def _terms(result: Atom, defined: Mapping[Var, Eqn]) -> list[Eqn] | None:
     """The scattered terms of which a result is the sum; none of zeros; None if it is another."""
     terms: list[Eqn] = []
     left = [result]
-    for _ in range(2 * _MAX_TERMS):
+    for _ in range(2 * MAX_TERMS):
         atom = left.pop()
         eqn = defined.get(atom) if isinstance(atom, Var) else None
         if eqn is None:

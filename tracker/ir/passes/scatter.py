@@ -34,8 +34,8 @@ from tracker.ir.passes.expand import EXPANDED
 from tracker.ir.passes.manager import BodyWriter, as_pass, rewrite_equations
 from tracker.support.structs import field, record
 
-_MIN_RATIO = 4  # elements of the result per scattered element; below, adding zeros is quicker
-_MAX_TERMS = 16  # of a chain
+MIN_RATIO = 4  # elements of the result per scattered element; below, adding zeros is quicker
+MAX_TERMS = 16  # of a chain
 _HOLE = "_"  # in an index: an array of positions
 
 
@@ -84,7 +84,7 @@ def _sink(function: Function) -> Function:
 def _chain(eqn: Eqn, readers: Readers, taken: set[Var]) -> _SumChain:
     """The chain of a scattered term; anything may read its last value."""
     chain, last = _SumChain(eqn), eqn.out
-    while len(chain.adds) < _MAX_TERMS:
+    while len(chain.adds) < MAX_TERMS:
         adds, sums, negatives = [], {}, []
         for reader in readers.get(last, ()):
             if reader is None:
@@ -118,7 +118,7 @@ def _adds_without_broadcast(add: Eqn, taken: set[Var]) -> bool:
 def _is_wide(eqn: Eqn) -> bool:
     """Whether few elements are scattered, to positions that arrays give along all axes."""
     x, out = eqn.operands[0].type, eqn.out.type
-    few = x.ndim > 0 and out.size >= _MIN_RATIO * x.size
+    few = x.ndim > 0 and out.size >= MIN_RATIO * x.size
     return few and out.dtype.kind in "fc" and eqn.params["index"] == (_HOLE,) * out.ndim
 
 
@@ -203,11 +203,11 @@ def _accumulate(function: Function) -> Function:
         if eqn.op.name == "scattered_sum":
             parts[eqn.out] = [eqn]
         if (term := _scattered_term(eqn, parts)) is not None:
-            few = _MIN_RATIO * parts[term][0].operands[0].type.size <= term.type.size
+            few = MIN_RATIO * parts[term][0].operands[0].type.size <= term.type.size
             updates[term] += few or uses[term] == 1
             both = [*parts.get(_other_term(eqn, term), ()), *parts[term]]
             is_read_once = uses[eqn.out] == 1 and all(uses[o] == 1 for o in eqn.operands)
-            if is_read_once and len(parts[term]) < len(both) <= _MAX_TERMS:
+            if is_read_once and len(parts[term]) < len(both) <= MAX_TERMS:
                 parts[eqn.out] = both
     no_negative_zero: set[Atom] = set()
 
