@@ -241,7 +241,10 @@ def test_places_of_each_row_are_checked():
 
 def test_large_rows_that_gather_stay():
     many = RNG.integers(0, 60, (30, 40))
-    f = lambda x: rows(lambda i: np.tanh(x[many[i]]))  # noqa: E731
+
+    def f(x):
+        return rows(lambda i: np.tanh(x[many[i]]))
+
     assert loops(optimised(f, SIGNAL))
     agree(lambda x: np.sum(f(x)), SIGNAL)
 
