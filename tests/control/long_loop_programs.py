@@ -125,9 +125,24 @@ class ForStatements:
 
     @program(False)
     def set_comprehension(p):
-        return sorted({k * 2 + 0 * int(p.size) for k in range(40)})[-1] * sum(
-            p[0] * t + p[1] for t in FLOATS
-        )
+        return p * sorted({k * 2 + 0 * int(p.size) for k in range(40)})[-1]
+
+    @program(True)
+    def rows_of_a_list_of_its_own(p):
+        numbers = [p[0] * t + p[1] for t in FLOATS]
+        pairs = [p[:2] * number for number in numbers[1:]]
+        total = numbers[0]
+        for k, pair in enumerate(pairs):
+            total = total * 0.9 + pair[0] * pair[1] + k
+        return total
+
+    @program(None)
+    def rows_that_are_written(p):
+        rows, total = [p * t + p[1] for t in FLOATS], p[0]
+        for row in rows:
+            row += p
+            total = total * 0.9 + row[0]
+        return total, np.array(rows)
 
     @program(True)
     def appends(p):
@@ -185,6 +200,141 @@ class ForStatements:
             for t in FLOATS:
                 y = y * 0.95 + 0.01 * k * t * p
         return y
+
+
+def _terms(p, count):
+    scale = p[0] + p[1]
+    for k in range(count):
+        yield np.sin(scale * k) * p[1]
+
+
+def _paired_terms(p, count):
+    for k in range(count):
+        term = np.sin(p[0] * k)
+        yield term
+        yield term * p[1]
+
+
+class Point:
+    """What a generator makes, for `sum`."""
+
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+    def __radd__(self, other):
+        return other + self.x * self.y
+
+
+class Generators:
+    """What `sum`, `list`, `tuple`, `min` and `max` read."""
+
+    @program(True)
+    def sum_over_a_list(p):
+        return sum(p[0] * t + p[1] for t in FLOATS)
+
+    @program(True)
+    def sum_over_a_range_from_a_start(p):
+        return sum((np.exp(-k * p[0]) * p[1] for k in range(40)), p[2])
+
+    @program(True)
+    def sum_of_arrays(p):
+        return sum(p * np.cos(t * p[0]) for t in FLOATS)
+
+    @program(True)
+    def sum_of_python_numbers(p):
+        a = p[0].item()
+        return sum(a * t * t for t in FLOATS)
+
+    @program(True)
+    def sum_of_neighbours(p):
+        x = np.cos(np.arange(40.0) * p[0])
+        return sum(a * b for a, b in zip(x[1:], x[:-1], strict=True))
+
+    @program(True)
+    def sum_of_as_many_as_there_are(p):
+        x = np.cos(np.arange(40.0) * p[0])
+        return sum(a * b for a, b in zip(x, x[2:], strict=False))
+
+    @program(True)
+    def sum_with_numbers(p):
+        x = np.cos(np.arange(40.0) * p[0])
+        return sum(a * p[1] * k for k, a in enumerate(x, 1))
+
+    @program(True)
+    def sum_of_a_comprehension(p):
+        return sum([p[0] * t + p[1] for t in FLOATS])
+
+    @program(True)
+    def sum_of_a_function(p):
+        x = np.cos(np.arange(40.0) * p[0])
+        return sum(map(_decay, x, FLOATS))
+
+    @program(True)
+    def sum_with_a_condition(p):
+        return sum(p[0] * t + p[1] for t in FLOATS if t < 9.0)
+
+    @program(True)
+    def sum_of_what_a_function_yields(p):
+        return sum(_terms(p, 40))
+
+    @program(True)
+    def sum_of_what_a_function_yields_in_pairs(p):
+        return sum(_paired_terms(p, 40))
+
+    @program(None)
+    def sum_of_objects(p):
+        return sum(Point(p[0] * t, p[1] + t) for t in FLOATS)
+
+    @program(True)
+    def array_of_a_list(p):
+        return np.array(list(p[0] * t + p[1] for t in FLOATS))  # noqa: C400
+
+    @program(True)
+    def parts_of_a_tuple(p):
+        found = tuple(p * t for t in FLOATS)
+        return found[3] * found[-1]
+
+    @program(True)
+    def list_of_a_function(p):
+        return np.stack(list(map(lambda t: p * np.sin(t * p[1]), FLOATS)))  # noqa: C417
+
+    @program(True)
+    def extremes(p):
+        return max(np.sin(p[0] * t) for t in FLOATS) - min(np.sin(p[1] * t) for t in FLOATS)
+
+    @program(True)
+    def sums_in_a_loop(p):
+        total = p[0]
+        for k in range(30):
+            total = total * 0.9 + sum(p[1] * t * k for t in FLOATS[:8])
+        return total
+
+    @program(False)
+    def read_by_a_loop(p):
+        total = p[0]
+        for term in _terms(p, 40):
+            total = total * 0.9 + term
+        return total
+
+    @program(False)
+    def read_by_another_generator(p):
+        return sum(term * 2 for term in _terms(p, 40))
+
+    @program(False)
+    def left_early(p):
+        terms = _terms(p, 40)
+        return next(terms) + next(terms) * p[2]
+
+    @program(True)
+    def with_a_name_that_is_read_again(p):
+        terms = (p[0] * t for t in FLOATS)
+        first = next(terms)
+        return first + max(terms) + sum(terms)
+
+    @program(False)
+    def classes_that_are_compared(p):
+        found = [p[0] * t for t in FLOATS[:3]]
+        return p * (type(found) is list) * (map is not tuple)
 
 
 class WhileStatements:

@@ -25,7 +25,9 @@ symbolic iteration: the bytecode of the loop, and of functions that it calls, is
   (`body/constants.py`). Integers that move by the same number in each iteration are indices of the
   loop like its own: an attempt that fails learns by how much (`LoopRoller._learn`).
 - `body/` makes the body of the equation from those of the symbolic iteration.
-- Lists to which iterations only append get rows of what the loop stacks (`growing_lists.py`).
+- Lists to which iterations only append get rows of what the loop stacks (`growing_lists.py`). So
+  do those that `sum`, `list`, `tuple`, `min` and `max` make of what a generator gives: where one is
+  read, its loop appends to this list.
 - Loops nest: rows and writes of an inner loop are equations of the outer iteration, with subscripts
   that are affine in the outer index. The trip count of an inner loop may be affine, too; then it is
   an operand, and what the loop reads and stacks has room for the greatest trip count.
@@ -59,13 +61,13 @@ conditions on plain numbers, those between them are rolled.
 
 Not rolled: subscripts that wrap around, iterations that read a list that they grow, or change one
 that the loop goes through, paths that append other things than others do, comprehensions of sets
-and dicts, generators, lists whose subscripts move with a loop; sums that start at Python's numbers,
-and that only some iterations of an inner loop add to; where iterations branch on values, quotients
-of plain numbers that may be by zero; of slices whose extents move all but elementwise ops, sums,
-means, products, flips and reads at such positions, and where they are parts of large matrices that
-are not multiplied by rows (a product of the part is faster); of slices between numbers of arrays
-those that are written, clipped, or in a loop within another one, and where few are nearly as
-long as the longest one.
+and dicts, generators that a loop reads, lists whose subscripts move with a loop; sums that start at
+Python's numbers, and that only some iterations of an inner loop add to; where iterations branch on
+values, quotients of plain numbers that may be by zero; of slices whose extents move all but
+elementwise ops, sums, means, products, flips and reads at such positions, and where they are parts
+of large matrices that are not multiplied by rows (a product of the part is faster); of slices
+between numbers of arrays those that are written, clipped, or in a loop within another one, and
+where few are nearly as long as the longest one.
 
 Invariant: results, writes, prints and exceptions are those of the plain loop. What is not known to
 be the same in all iterations raises `NotRollable`, and nothing has happened.

@@ -38,8 +38,9 @@ from tracker.control.python_loops.places import (
     own_attribute,
 )
 from tracker.ir.op import NUMPY, UFUNCS
-from tracker.jit.tracing import BUILTIN_SHIMS
+from tracker.jit.tracing import BUILTIN_SHIMS, elements_of
 from tracker.rebinding import original_of
+from tracker.support.frames.cpython import frame_locals
 from tracker.support.frames.value_stack import on_stack
 from tracker.support.instances import (
     cell_contents,
@@ -55,8 +56,8 @@ from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 
 # Shims that tell nothing of what a symbolic number really is.
-_SHIM_NAMES = ("isinstance", "range", "zip", "enumerate", "reversed", "min", "max", "print")
-_SHIMS = [BUILTIN_SHIMS[name] for name in _SHIM_NAMES]
+_SHIM_NAMES = "isinstance range zip enumerate reversed map list tuple sum min max print"
+_SHIMS = [BUILTIN_SHIMS[name] for name in _SHIM_NAMES.split()]
 _DROP_INS = "tracker.numpy."
 _PURE_MODULES = ("tracker.scipy.special", "tracker.scipy.linalg", "tracker.scipy.fft")
 _MAX_OBJECTS = 2000
@@ -133,8 +134,8 @@ class IterationState:
     slots       the id of each -> under how many names, or places in containers
     containers  lists and dicts, with their contents
     arrays      plain arrays, with copies
-    appended    lists that are read by `x.append` alone, or that comprehensions make, with their
-                lengths
+    appended    lists that are read by `x.append` alone, or that comprehensions make or generators
+                fill, with their lengths
     places      objects of user classes and attributes of theirs that may be stored; `absent`: those
                 that they have not; `others`: modules and functions, with what they have there
     reached     the ids of lists, dicts and objects of user classes
@@ -170,7 +171,7 @@ class IterationState:
         found.add_data(x for x in over if type(x) is Tracked)
         found.found.containers.update((id(x), (x, _contents(x))) for x in over if type(x) is list)
         found.found.over.update(map(id, over))
-        for made in (on_stack(frame, slot) for slot in loop.lists):
+        for made in (*(on_stack(frame, slot) for slot in loop.lists), *_collected_by(frame, loop)):
             found.understood &= type(made) is list
             found.found.appended[id(made)] = made, len(made or ())
         return found.state() if found.understood else None
@@ -202,6 +203,17 @@ class IterationState:
             for handle, value in self.handles.values()
             if value is not None and handle._value is not value
         ]
+
+
+def _collected_by(frame: FrameType, loop: LoopCode) -> list[Any]:
+    """The list of what a generator has given, if its loop gives something; not a list if others
+    than `elements_of` read it."""
+    reader = frame.f_back
+    if not loop.yields:
+        return []
+    if reader is None or reader.f_code is not elements_of.__code__:
+        return [None]
+    return [frame_locals(reader)["elements"]]
 
 
 def _contents(x: Any) -> tuple[Any, ...]:

@@ -19,7 +19,8 @@ from tracker.control.python_loops.loop_code import LoopCode, loop_code
 from tracker.control.python_loops.places import are_same
 from tracker.control.python_loops.rolling import LoopRoller
 from tracker.ir.op import NUMPY
-from tracker.jit.tracing import UnreadZip, calls_unmonitored
+from tracker.jit.tracing import CountingEnumerate, CountingZip, calls_unmonitored
+from tracker.ops.shape.appended_rows import is_row, joined_rows
 from tracker.ops.shape.create import buffer, item
 from tracker.support.frames.cpython import frame_locals
 from tracker.support.frames.value_stack import on_stack
@@ -62,10 +63,13 @@ def rest_of(iterator: Any, tracer: Tracer, code: LoopCode, frame: FrameType) -> 
     bar = iterator if _is_progress_bar(iterator) else None
     while _is_progress_bar(iterator):
         iterator = on_stack(iterator.gi_frame, 0)  # what it goes through
-    if type(iterator) not in _OF_SEQUENCES:
+    if type(iterator) in (CountingZip, CountingEnumerate):
+        source = _source(iterator.kind, iterator.given, iterator.count)
+    elif type(iterator) in _OF_SEQUENCES:
+        _, (items, *_), *state = iterator.__reduce__()
+        source = _part_source(items, state[0] if state and state[0] else 0)
+    else:
         return None
-    _, (items, *_), *state = iterator.__reduce__()
-    source = _part_source(items, state[0] if state and state[0] else 0)
     if source is None or source.count < _MIN_TRIP_COUNT:
         return None
     return LoopIterator(tracer, code, source, frame, bar)
@@ -117,7 +121,8 @@ class _Source:
         return _range_source(first, Affine(first), self.step, count) if self.moves else self
 
 
-def _source(kind: str, given: tuple[Any, ...]) -> _Source | None:
+def _source(kind: str, given: tuple[Any, ...], first: int = 0) -> _Source | None:
+    """The items from the first on that is wanted (of `zip` and `enumerate`)."""
     if kind == "range":
         if any(type(x) is Tracked and affine_form(x) is not None for x in given):
             return _moving_range_source(*given)
@@ -129,11 +134,11 @@ def _source(kind: str, given: tuple[Any, ...]) -> _Source | None:
     if kind == "enumerate":
         numbers = range(given[1] if len(given) > 1 else 0, sys.maxsize)
         given = (numbers, given[0])
-    return _zip_source(given)
+    return _zip_source(given, first)
 
 
-def _zip_source(given: tuple[Any, ...]) -> _Source | None:
-    parts = [part for x in given if (part := _part_source(x)) is not None]
+def _zip_source(given: tuple[Any, ...], first: int = 0) -> _Source | None:
+    parts = [part for x in given if (part := _part_source(x, first)) is not None]
     if not parts or len(parts) < len(given):
         return None
     return _Source(
@@ -153,11 +158,13 @@ def _part_source(x: Any, first: int = 0) -> _Source | None:
         return _plain_range_source(x[first:])
     if type(x) is Tracked or (type(x) is np.ndarray and x.dtype.kind in "biufc"):
         return _rows_source(x[first:]) if np.ndim(x) else None
-    if type(x) is UnreadZip and x.given is not None:
-        return _zip_source(x.given)
+    if type(x) is CountingZip and x.count == first:
+        return _zip_source(x.given, first)
     if _has_floats(x):
         return _numbers_source(x, range(first, len(x)))
-    return _tuples_source(x, first) if type(x) in (list, tuple) else None
+    if type(x) in (list, tuple):
+        return _appended_rows_source(x, first) or _tuples_source(x, first)
+    return None
 
 
 def _tuples_source(tuples: Sequence[Any], first: int) -> _Source | None:
@@ -236,19 +243,37 @@ def _rows_source(array: Any) -> _Source:
 
 def _numbers_source(numbers: Any, positions: range) -> _Source:
     """Python's floats, at these positions of a list or tuple."""
-    rows = _rows_source(np.array([numbers[position] for position in positions]))
+    array = np.array([numbers[position] for position in positions])
+    return _items_source(numbers, positions, array, is_python=True)
+
+
+def _appended_rows_source(rows: Sequence[Any], first: int) -> _Source | None:
+    """Rows that a loop has appended to a list, from the first one on that is wanted."""
+    joined = joined_rows(rows[first:]) if len(rows) > first and is_row(rows[first]) else ()
+    if len(joined) != 1:
+        return None
+    (array, is_stack, is_python), positions = joined[0], range(first, len(rows))
+    return _items_source(rows, positions, array, is_python) if is_stack else None
+
+
+def _items_source(items: Any, positions: range, array: Any, is_python: bool) -> _Source:
+    """What is at these positions of a list or tuple, and the array of that; `is_python`: whether
+    they are Python numbers."""
+    rows = _rows_source(array)
     first, step = positions.start, positions.step
 
-    def symbolic(iteration: SymbolicIteration, at: int, symbols: list[Symbol]) -> Any:
-        return apply(item, (rows.symbolic(iteration, at, symbols),))
+    def like_item(row: Any) -> Any:
+        return apply(item, (row,)) if is_python else row
 
-    def item_at(at: Any) -> Any:
-        return apply(item, (rows.item(at),)) if type(at) is Tracked else numbers[first + step * at]
-
-    def has_item(at: int) -> bool:
-        return 0 <= first + step * at < len(numbers)
-
-    return _Source(rows.counts, item_at, symbolic, has_item, (numbers,))
+    return replace(
+        rows,
+        item=lambda at: (
+            like_item(rows.item(at)) if type(at) is Tracked else items[first + step * at]
+        ),
+        symbolic=lambda *given: like_item(rows.symbolic(*given)),
+        has_item=lambda at: 0 <= first + step * at < len(items),
+        over=(items, array),
+    )
 
 
 class LoopIterator:

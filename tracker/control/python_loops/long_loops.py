@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from types import FrameType
+from types import CodeType, FrameType
 
 from tracker.control.python_loops.iterator import rest_of
 from tracker.control.python_loops.loop_code import LoopAround, loops_around
 from tracker.control.python_loops.tested_loops import bind_numbers
-from tracker.jit.tracing import calls_unmonitored
+from tracker.jit.tracing import calls_unmonitored, elements_of
 from tracker.support.frames.value_stack import on_stack, replace_on_stack
 from tracker.tape.observers import has_other_observers
 from tracker.tape.tracing.tracer import Tracer
@@ -35,17 +35,22 @@ def at_sample(tracer: Tracer, frame: FrameType) -> None:
         around = list(_around(frame))
         before, tracer.sampled_loops = tracer.sampled_loops, {each.code for _, each in around}
         for inner, each in around:
-            if each.code in before and _follow(tracer, inner, each):
+            if each.code in before and not each.at_head and _follow(tracer, inner, each):
                 return
 
 
 def _around(frame: FrameType | None) -> Iterator[tuple[FrameType, LoopAround]]:
     """The loops around it that are understood, with their frames, innermost first."""
-    while frame is not None and not is_own(frame.f_code):
+    while frame is not None and (_is_shim(frame.f_code) or not is_own(frame.f_code)):
         for each in loops_around(frame.f_code, frame.f_lasti):
             if each.code is not None:
                 yield frame, each
         frame = frame.f_back
+
+
+def _is_shim(code: CodeType) -> bool:
+    """Whether code is that of a builtin's shim, which calls the user's."""
+    return code.co_filename == elements_of.__code__.co_filename
 
 
 def _follow(tracer: Tracer, frame: FrameType, loop: LoopAround) -> bool:

@@ -55,9 +55,8 @@ _PLAIN = frozenset(
         "LOAD_FAST_BORROW_LOAD_FAST_BORROW",
     )
 )
-_IN_FUNCTIONS = frozenset(
-    ("RESUME", "COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR", "YIELD_VALUE")
-)
+_IN_GENERATORS = frozenset(("RESUME", "YIELD_VALUE"))
+_IN_FUNCTIONS = _IN_GENERATORS | {"COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR"}
 _LEAVES = frozenset(
     (
         *("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"),
@@ -101,7 +100,7 @@ class LoopCode:
     """A loop: the names it reads; those it binds that the next iteration may read (`carried`) and
     that may be read after it (`read_after`). `region`: the numbers of its instructions; `head`: the
     instruction where iterations end; `lists`: where the stack holds those that comprehensions
-    around it make."""
+    around it make; `yields`: whether iterations give what a generator gives."""
 
     code: CodeType
     region: range
@@ -111,6 +110,7 @@ class LoopCode:
     carried: frozenset[str]
     read_after: frozenset[str]
     lists: frozenset[int]
+    yields: bool
 
 
 @functools.lru_cache(512)
@@ -218,7 +218,10 @@ class _Reader:
                 following.append((at + 1, False))
             for each, jumps in following:
                 if found[each] is None:
-                    found[each] = depth + dis.stack_effect(step.opcode, arg, jump=jumps)
+                    effect = dis.stack_effect(step.opcode, arg, jump=jumps)
+                    if step.opname == "RETURN_GENERATOR":
+                        effect = 1  # Python 3.11 says 0, though what is sent first is on the stack
+                    found[each] = depth + effect
                     stack.append(each)
         return found
 
@@ -333,12 +336,14 @@ class LoopAround:
 
     code     None if it is not understood
     slot     of a `for` statement, which number its iterator has on the stack
+    at_head  of a `for` statement, whether its iterator is called by the instruction
     test     of another loop, the first test that may end it
     numbers  names that such tests may read
     """
 
     code: LoopCode | None
     slot: int | None
+    at_head: bool = False
     test: TestedLoop | None = None
     numbers: frozenset[str] = frozenset()
 
@@ -352,10 +357,11 @@ def loops_around(code: CodeType, offset: int) -> tuple[LoopAround, ...]:
     at, steps = reader.number_at(offset), reader.steps
     found: list[tuple[int, LoopAround]] = []
     for head, end in reader.for_statements:
-        if head < at < end:
+        if head <= at < end:
             depth = reader.depths[head]
             slot = None if depth is None else depth - 1
-            found.append((end - head, LoopAround(_for_statement(code, head), slot)))
+            around = LoopAround(_for_statement(code, head), slot, at_head=at == head)
+            found.append((end - head, around))
     lasts = {head: last for head, last in sorted(reader.back_edges) if head <= at <= last}
     for head, last in lasts.items():
         if steps[head].opname != "FOR_ITER":
@@ -381,7 +387,8 @@ def _tested_around(reader: _Reader, code: CodeType, head: int, last: int) -> Loo
         read = (name for step in reader.steps[start:at] for name in _locals_of(step)[0])
         numbers.update(found.code.carried.intersection(read))
     test = next(iter(tests.values()), None)
-    return LoopAround(None if test is None else test.code, None, test, frozenset(numbers))
+    tested = None if test is None else test.code
+    return LoopAround(tested, None, test=test, numbers=frozenset(numbers))
 
 
 @functools.lru_cache(4096)
@@ -472,7 +479,7 @@ def _code_of(
     if any(first < entry.start and entry.end < last for entry in reader.goes_on):
         return None
     within = sorted(_that_lead_to(reader, body, [head]) & set(body))
-    names = _names_of(reader, within, frozenset())
+    names = _names_of(reader, within, _IN_GENERATORS)
     lists = _lists_around(reader, within, limits[0])
     if names is None or lists is None:
         return None
@@ -482,7 +489,9 @@ def _code_of(
     others = (n for n in range(len(steps)) if n not in body)
     captured = frozenset().union(*map(reader.captured, others))  # functions may read these later
     carried = bound & (captured | reader.live[head if head in body else head + 1])
-    return LoopCode(code, body, head, names, bound, carried, bound & (captured | after), lists)
+    yields = any(steps[n].opname == "YIELD_VALUE" for n in within)
+    read_after = bound & (captured | after)
+    return LoopCode(code, body, head, names, bound, carried, read_after, lists, yields)
 
 
 def _lists_around(reader: _Reader, within: Iterable[int], head: int) -> frozenset[int] | None:

@@ -79,7 +79,7 @@ _NOT_OF_CONSTRUCTION = {
 }
 _NOT_OF_GENERATED_CODE = {"tests_identity", "sets_frozen_attributes"}
 _LAYOUT_ATTRIBUTES = {"flags", "strides", "base"}
-_ITERABLES = {"range", "zip", "enumerate"}
+_ITERABLES = {"range", "zip", "enumerate", "map", "list", "tuple"}
 
 
 def _names() -> Any:
@@ -98,8 +98,8 @@ class Names:
     append_targets     names of lists that are appended to
     loaded             names that are read in any other way
     identity_operands  what `is` compares with: a name, and attributes looked up from there
-    compared_iterables which of `range`, `zip` and `enumerate` are used for more than to call them:
-                       one may be compared with the type of what it gives
+    compared_iterables which of `range`, `zip`, `enumerate`, `map`, `list` and `tuple` are used for
+                       more than to call them: one may be compared with the type of what it gives
     reads_any_*        whether any attribute, global or environment key may be read
     lists_attributes   whether the names of an object's attributes may be read
     writes_unknown     whether something without a name in the code may be written

@@ -126,7 +126,7 @@ class CapturedState(NamedTuple):
     may_be_impure    whether it may call what is not known to be pure
     impure_reason    why it certainly does so; "" if it does not (`impure_calls.py`)
     shimmed_globals  the globals of code that tests types (`builtin_shims.py`)
-    compared_iterables  the names of `range`, `zip` and `enumerate` that are not shimmed there
+    compared_iterables  the names of `range`, `zip` and others that are not shimmed there
     objects          objects whose attributes it may read
     over_limit       why there is too much to look at; "" if there is not
     lru_caches       caches of `functools.lru_cache` that it may use

@@ -10,7 +10,9 @@ After a run, aborted or not, no tracked value stays in the user's objects. Knows
 """
 
 from tracker.jit.discovery.builtin_shims import BUILTIN_SHIMS as BUILTIN_SHIMS
-from tracker.jit.discovery.builtin_shims import UnreadZip as UnreadZip
+from tracker.jit.discovery.builtin_shims import CountingEnumerate as CountingEnumerate
+from tracker.jit.discovery.builtin_shims import CountingZip as CountingZip
+from tracker.jit.discovery.builtin_shims import elements_of as elements_of
 from tracker.jit.discovery.captured_state import CapturedState as CapturedState
 from tracker.jit.discovery.captured_state import find_captured_state as find_captured_state
 from tracker.jit.discovery.impure_calls import calls_unmonitored as calls_unmonitored

@@ -52,17 +52,17 @@ def _row(base: Tracked, at: int, is_python: bool) -> Any:
     return made
 
 
-def joined_rows(parts: Sequence[Any]) -> list[tuple[Any, bool]]:
+def joined_rows(parts: Sequence[Any]) -> list[tuple[Any, bool, bool]]:
     """Parts of a stack, of which neighbouring rows of an array are one part: (part, whether it has
-    several rows)."""
-    found: list[tuple[Any, bool]] = []
+    several rows, whether these are Python numbers)."""
+    found: list[tuple[Any, bool, bool]] = []
     for _, run in itertools.groupby(enumerate(parts), _place):
         rows = [part for _, part in run]
         if len(rows) > 1 and is_row(rows[0]):
-            first = rows[0]._view.at
-            found.append((rows[0]._view.base[first : first + len(rows)], True))
+            view = rows[0]._view
+            found.append((view.base[view.at : view.at + len(rows)], True, view.is_python))
         else:
-            found += [(row, False) for row in rows]
+            found += [(row, False, False) for row in rows]
     return found
 
 

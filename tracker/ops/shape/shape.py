@@ -424,7 +424,7 @@ stack = declare(
 def stack_(
     arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = None
 ) -> Any:
-    joined = [(as_array(part), has_rows) for part, has_rows in joined_rows(list(arrays))]
+    joined = [(as_array(part), has_rows) for part, has_rows, _ in joined_rows(list(arrays))]
     if not joined:
         raise ValueError("need at least one array to stack")
     shapes = {np.shape(aval_of(a))[has_rows:] for a, has_rows in joined}
