@@ -25,6 +25,7 @@ from tracker.control.body import (
     trace_body,
     trace_with_results,
 )
+from tracker.control.branch_writes import hoist_writes, with_writes
 from tracker.control.carry_types import cast_to, promote_types
 from tracker.control.loop import dual_body
 from tracker.control.loop_pullback import body_pullback, fill_by_mask, reached_operands
@@ -72,24 +73,33 @@ def record_branch(
     results: Sequence[Any] | None = None,
 ) -> list[Any]:
     """Record a branch; returns its results, which may be known. All branches get what any of them
-    hoisted."""
-    types = [
-        functools.reduce(promote_types, column)
-        for column in zip(*(b.types for b in branches), strict=True)
-    ]
+    hoisted. What they write into arrays is written after them, where it can be."""
     hoisted = [x for branch in branches for x in branch.hoisted]
     given = (*hoisted, *operands)
     samples = [data_of(x) for x in given]
-    functions, before = dict[str, Function](), 0
-    for at, traced in enumerate(branches):
-        function = _with_operands(traced, before, [*map(type_of, samples[: len(hoisted)])])
+    functions, before = list[Function](), 0
+    for traced in branches:
+        functions.append(_with_operands(traced, before, [*map(type_of, samples[: len(hoisted)])]))
         before += len(traced.hoisted)
-        if traced.types != types:
-            function, results = _with_types(function, types, samples), None
-        functions[f"branch{at}"] = function
-    if results is None:
-        return unbundle(apply(branch, (index, *given), functions))
-    return unbundle(recorded(branch, (index, *given), functions, tuple(results)))
+    functions, writes = hoist_writes(functions)
+    types = [
+        functools.reduce(promote_types, column)
+        for column in zip(*(_result_types(f) for f in functions), strict=True)
+    ]
+    has_types = [_result_types(f) == types for f in functions]
+    params = {
+        f"branch{at}": f if has_type else _with_types(f, types, samples)
+        for at, (f, has_type) in enumerate(zip(functions, has_types, strict=True))
+    }
+    if results is None or writes or not all(has_types):
+        found = unbundle(apply(branch, (index, *given), params))
+    else:
+        found = unbundle(recorded(branch, (index, *given), params, tuple(results)))
+    return with_writes(found, writes, given)
+
+
+def _result_types(function: Function) -> list[Type]:
+    return [atom.type for atom in function.outputs]
 
 
 def _with_operands(traced: TracedBody, before: int, types: Sequence[Type]) -> Function:

@@ -24,7 +24,7 @@ from tracker.ops.indexing.getitem import gather, getitem, put, scatter
 from tracker.support.structs import record, replace
 from tracker.tape.record import apply, data_of
 
-_READS = {put: getitem, scatter: gather}
+READS = {put: getitem, scatter: gather}  # what reads the part that an op replaces
 
 
 @record(frozen=True)
@@ -92,7 +92,7 @@ class WriteFinder:
             eqn = self.made.get(atom)
             if eqn is None:
                 return None
-            if eqn.op in _READS:
+            if eqn.op in READS:
                 if any(a.type.dtype == np.bool_ for a in eqn.operands[2:]):
                     return None
                 base = eqn.operands[0]
@@ -128,7 +128,7 @@ class WriteFinder:
     def _write(self, eqn: Eqn) -> Write | None:
         if isinstance(eqn.op.lower, Pick):
             return self._loop_writes(self.made[eqn.operands[0]], eqn.params["at"])
-        read = _READS[eqn.op]
+        read = READS[eqn.op]
         base, _, *arrays = eqn.operands
         old = next(
             (
@@ -173,10 +173,10 @@ class WriteFinder:
         after: dict[int, list[Eqn]] = {}
         added: list[Atom] = []
         for eqn in chain:
-            if eqn.op in _READS:
+            if eqn.op in READS:
                 base, _, *arrays = eqn.operands
                 params = {"index": eqn.params["index"]}
-                read = _READS[eqn.op]
+                read = READS[eqn.op]
                 operands = (base, *arrays)
                 out = Var(read.infer(*(o.type for o in operands), **params))
                 before[id(eqn)] = Eqn(read, operands, params, out, eqn.where)

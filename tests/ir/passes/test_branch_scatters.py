@@ -59,6 +59,16 @@ def of_rows(x):
     return np.sum(total)
 
 
+def with_a_test_on_what_is_read(x):
+    total = 0.0
+    for i, j, _ in PLACES:
+        if x[i] > 0.0:
+            total += j
+        else:
+            total = total * np.tanh(x[3]) - j
+    return total
+
+
 def on_values(x):
     """The condition depends on what is differentiated."""
     total = 0.0
@@ -77,7 +87,9 @@ def ops_of_large(function):
     return found
 
 
-@pytest.mark.parametrize("f", [either, one_reads_more, of_three, within, of_rows, on_values])
+@pytest.mark.parametrize(
+    "f", [either, one_reads_more, of_three, within, of_rows, with_a_test_on_what_is_read, on_values]
+)
 def test_branches_give_what_is_scattered(f):
     fast = compiled(lambda x: tracker.withgradient(f, x), X, rtol=1e-12)
     assert ops_of_large(compiled_ir(fast)) <= {"scattered_added", "reshape"}

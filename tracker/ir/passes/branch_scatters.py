@@ -8,7 +8,8 @@ make such an array, and add it to another one, each time:
     a = branch s {v = scattered_sum x at i; give v} {give zeros};  d = c + a
     ->  x, i = branch s {give x, i} {give 0.0, 0};  a = scattered_sum x at i;  d = c + a
 
-which `scatter.py` makes an update of `c`. Additions of basic slices (`embed`) are hoisted likewise.
+which `scatter.py` makes an update of `c`. Results that are zeros in all branches are no results of
+theirs. Additions of basic slices (`embed`) are hoisted likewise.
 
 Invariant: results differ only by the order of sums, and by the signs of zeros where all that is
 added are zeros.
@@ -24,8 +25,8 @@ from tracker.ir.lowering import Branch, Pick
 from tracker.ir.passes.dead_code import needed_steps, without_unused_functions
 from tracker.ir.passes.expand import EXPANDED
 from tracker.ir.passes.manager import BodyWriter, as_pass, rewrite_equations
-from tracker.ir.passes.scatter import MAX_TERMS, MIN_RATIO, positive_zero
-from tracker.ir.types import Bundle
+from tracker.ir.passes.scatter import MAX_TERMS, MIN_RATIO
+from tracker.ir.types import Bundle, Type
 from tracker.support.structs import record, replace
 
 
@@ -42,10 +43,17 @@ def hoist_branch_scatters(function: Function) -> Function:
         if eqn.out in hoists:
             return hoists[eqn.out].write_branch(new, eqn, functions)
         if isinstance(eqn.op.lower, Pick) and eqn.operands[0] in bundles:
-            return bundles[eqn.operands[0]].write_pick(new, eqn.params["at"])
+            made = bundles[eqn.operands[0]].write_pick(new, eqn.params["at"])
+            if not bundles[eqn.operands[0]].terms.get(eqn.params["at"], True):
+                zeros.add(made)
+            return made
+        if eqn.op.name == "add" and eqn.operands[1] in zeros:
+            x = eqn.operands[0]  # which `added_zeros.py` knows in this form
+            return x.type == eqn.out.type and new.emit("add", x, Const.of(x.type.dtype.type(0)))
         return False
 
     bundles = {hoist.bundle: hoist for hoist in hoists.values()}
+    zeros = set[Atom]()
     written = replace(rewrite_equations(function, rewrite), functions=functions)
     return without_unused_functions(written)
 
@@ -54,10 +62,11 @@ def hoist_branch_scatters(function: Function) -> Function:
 class _Hoist:
     """The terms of the results that are scattered after a branching, by the numbers of these; each
     with the number of the branch that it is from. `places`: where the others are, and where the
-    operands of the terms begin. `bundle`: the new results."""
+    operands of the terms begin. `results`: the types of all; `bundle`: the new results."""
 
     terms: dict[int, list[tuple[int, Eqn]]]
     places: dict[int, int]
+    results: list[Type]
     bundle: Var
 
     @classmethod
@@ -71,14 +80,14 @@ class _Hoist:
             found = [_terms(b.outputs[at], d) for b, d in zip(branches, defined, strict=True)]
             added = [(n, term) for n, each in enumerate(found) for term in each or ()]
             size = sum(term.operands[0].type.size for _, term in added)
-            if None not in found and 0 < len(added) <= MAX_TERMS and size * MIN_RATIO <= part.size:
+            if None not in found and len(added) <= MAX_TERMS and size * MIN_RATIO <= part.size:
                 terms[at] = added
         stays = [at for at in range(len(parts)) if at not in terms]
         places, types = {at: n for n, at in enumerate(stays)}, [parts[at] for at in stays]
         for at, added in terms.items():
             places[at] = len(types)
             types += [operand.type for _, term in added for operand in term.operands]
-        return cls(terms, places, Var(Bundle.of(types), branching.out.name))
+        return cls(terms, places, parts, Var(Bundle.of(types), branching.out.name))
 
     def write_branch(self, new: BodyWriter, eqn: Eqn, functions: dict[str, Function]) -> Var:
         params = dict(eqn.params)
@@ -96,14 +105,18 @@ class _Hoist:
         for added in self.terms.values():
             for owner, term in added:
                 is_own = owner == number
-                outputs += term.operands if is_own else _zeros(writer, term.operands)
+                types = [operand.type for operand in term.operands]
+                outputs += term.operands if is_own else _zeros(writer, types)
         body = tuple(needed_steps(writer.body, outputs))
         return replace(branch, name=name, body=body, outputs=tuple(outputs))
 
-    def write_pick(self, new: BodyWriter, at: int) -> Var:
+    def write_pick(self, new: BodyWriter, at: int) -> Atom:
         place = self.places[at]
         if at not in self.terms:
             return new.emit("pick", self.bundle, at=place)
+        if not self.terms[at]:
+            (zeros,) = _zeros(new, [self.results[at]])
+            return zeros
         scattered: list[Var] = []
         for _, term in self.terms[at]:
             last = place + len(term.operands)
@@ -141,11 +154,9 @@ def _is_zero(atom: Atom) -> bool:
     return isinstance(atom, Const) and atom.value == 0
 
 
-def _zeros(writer: BodyWriter, operands: Iterable[Atom]) -> list[Atom]:
+def _zeros(writer: BodyWriter, types: Iterable[Type]) -> list[Atom]:
     """Zeros in place of what another branch scatters, and of where."""
+    zeros = [(Const.of(t.dtype.type(0)), t.shape) for t in types]
     return [
-        writer.emit("broadcast_to", positive_zero(o), shape=o.type.shape)
-        if o.type.shape
-        else positive_zero(o)
-        for o in operands
+        writer.emit("broadcast_to", zero, shape=shape) if shape else zero for zero, shape in zeros
     ]
