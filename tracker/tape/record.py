@@ -35,7 +35,7 @@ import numpy as np
 
 from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.graph import Atom, Const, Function, Guard, Var
-from tracker.ir.lowering import Branch, Host, Loop, While
+from tracker.ir.lowering import Branch, Host, Iota, Loop, While
 from tracker.ir.op import Op
 from tracker.support.array_copies import snapshot
 from tracker.support.array_likes import array_of_labelled
@@ -410,6 +410,10 @@ def replay(function: Function, values: Sequence[Any]) -> list[Any]:
             if tracer is not None:
                 tracer.origin = step.where or None
             out = step.out
+            if tracer is not None and isinstance(step.op.lower, Iota):  # no array of its own
+                data = step.op.evaluate(**step.params)
+                table[out] = record_result(step.op, (), step.params, data)
+                continue
             x = table[out] = apply(step.op, tuple(map(read, step.operands)), step.params)
             if type(x) is complex and out.type.weak and out.type.dtype.kind != "c":
                 raise ReplayDiverged  # Python takes the root of a negative number

@@ -227,6 +227,14 @@ def test_loops_over_small_rows_that_gather_are_batched(f, args):
     agree(lambda *a: np.sum(np.tanh(f(*a))), *args)
 
 
+def test_a_batched_pullback_reads_what_the_loop_has_read():
+    def slopes(*args):
+        return gradient(lambda *a: np.sum(np.tanh(sparse_product(*a))), *args)
+
+    taken = [eqn for eqn in optimised(slopes, VALUES, SIGNAL).eqns if eqn.op.name == "taken"]
+    assert sum(eqn.operands[0].type.dtype.kind == "i" for eqn in taken) == 1
+
+
 def test_places_of_each_row_are_checked():
     def f(x, places):
         return rows(lambda i: np.tanh(x[places[i]]))
