@@ -106,7 +106,7 @@ class Programs:
         parts = [np.exp(x * k) for k in range(1, n)]
         return np.sum(sum(p * q for p, q in zip(parts, reversed(parts), strict=True)))
 
-    @program(8, [X[:5] + k for k in range(48)], "inplace lower")
+    @program(8, [X[:4] + k for k in range(48)], "inplace lower")
     def joined(n, *xs):
         """Many arrays side by side, each with a gradient of its own."""
         return np.sum(np.concatenate([np.sin(x) * (k + 1.0) for k, x in enumerate(xs[:n])]) ** 2)

@@ -80,7 +80,7 @@ from tracker.jit.schedule.steps import StepPlanners
 from tracker.jit.schedule.write_chains import arrays_to_keep
 from tracker.ops.shape.memory_order import MemoryOrder, c_strides
 
-_VECTOR_LIMIT = 8  # elements; unroll limit of vectors where transcendental functions are vectorised
+_VECTOR_LIMIT = 4  # elements; unroll limit of vectors where transcendental functions are vectorised
 _EQNS_PER_MATH = 40  # equations of vectors per transcendental one; beyond, they are unrolled
 _MAX_MATH_LOOPS = 40  # transcendental functions of vectors; beyond, they are unrolled
 _BODY_LIMIT = (
