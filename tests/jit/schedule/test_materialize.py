@@ -55,3 +55,18 @@ def test_a_broadcast_element_and_an_embedded_one():
         check(lambda x: (x * np.ones_like(x), np.broadcast_to(x[:1, :1, :1], x.shape) - x), given)
         check(lambda x: gradient(lambda x: np.sum(x) * x[3, 1, 2] + x[0, 2, 4] ** 2, x), given)
         check(lambda x: (np.pad(x[:1, :1, 0], ((3, 36), (1, 28))), np.sum(x)), given)
+
+
+def test_a_view_of_what_is_stored_later_is_read_in_memory():
+    """Then products with it are cheap to compute again."""
+
+    def f(a, b):
+        b = b.copy()
+        for i in range(20):
+            for j in range(30):
+                b[i, j] += np.dot(a[i + 1 :, i], b[i + 1 :, j])
+        return np.sum(b)
+
+    a, b = RNG.standard_normal((20, 20)), RNG.standard_normal((20, 30))
+    text = check(lambda a, b: gradient(f, a, b), a, b)
+    assert not [line for line in text.splitlines() if "kept: " in line and "[30,19]" in line]

@@ -48,7 +48,6 @@ PASSES = (
     eliminate_dead_stores,
     dead_code,
     batch_loops,
-    common_subexpressions,  # of a batched loop and of its pullback
     contract_products,
     dead_code,
     prune_loop_results,

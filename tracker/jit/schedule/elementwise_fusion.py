@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracker.ir.graph import Eqn, Var
+from tracker.ir.lowering import View
 from tracker.jit.schedule.affine import loop_index, view_index
 from tracker.jit.schedule.cost import SLOW_OPS_LIMIT, is_math, is_slow, view_cost
 from tracker.jit.schedule.placement import MATH_COST
@@ -33,6 +34,7 @@ def fuse_map(planner: Planner, eqn: Eqn, operands: list[Var]) -> None:
     level = 0
     same: list[tuple[Var, Expression]] = []  # operands of the same shape
     for o in operands:
+        _alias_if_stored(planner, o)
         location = planner.locations[o]
         if planner.cost.exceeds_math_depth(o, eqn):
             level = max(level, planner.store(o))
@@ -99,6 +101,19 @@ def fuse_view(planner: Planner, eqn: Eqn, operands: list[Var]) -> None:
     kernel.lines += _LINES_PER_OPERATION * cost
     kernel.work += cost
     _add_expression(planner, eqn, kernel, cost, operands)
+
+
+def _alias_if_stored(planner: Planner, var: Var) -> None:
+    """Have an expression that is a view of a value be strides over memory, if the value has been
+    stored since for another reader."""
+    location, eqn = planner.locations[var], planner.plan.definitions.get(var)
+    if not isinstance(location, Expression) or location.buffer is not None or eqn is None:
+        return
+    if isinstance(eqn.op.lower, View) and len(eqn.operands) == 1:
+        (source,) = eqn.operands
+        alias = strided_alias(planner, eqn, source) if isinstance(source, Var) else None
+        if alias is not None:
+            planner.locations[var] = alias
 
 
 def _view_alias(planner: Planner, eqn: Eqn, o: Var) -> Location | None:

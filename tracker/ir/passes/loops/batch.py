@@ -26,6 +26,7 @@ from tracker.ir.graph import (
     may_bail_out,
 )
 from tracker.ir.lowering import Map, Reduce
+from tracker.ir.passes.common_subexpressions import common_subexpressions
 from tracker.ir.passes.dead_code import without_unused_functions
 from tracker.ir.passes.loops.added_zeros import hoist_added_zeros
 from tracker.ir.passes.manager import BodyWriter, as_pass, rewrite_equations
@@ -39,7 +40,7 @@ _SMALL_ROW = 32  # elements of a value, which the body would compute one by one
 _SIZE_OF_SMALL_GATHERS = 1 << 20  # elements, of all values of a loop over small rows
 
 
-@as_pass(then=(simplify, hoist_added_zeros))
+@as_pass(then=(common_subexpressions, simplify, hoist_added_zeros))
 def batch_loops(function: Function) -> Function:
     """Write the bodies of loops that carry at most sums on all rows, where that is quicker."""
     if not function.has_op("loop"):
