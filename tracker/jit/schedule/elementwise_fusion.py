@@ -109,7 +109,8 @@ def _alias_if_stored(planner: Planner, var: Var) -> None:
     location, eqn = planner.locations[var], planner.plan.definitions.get(var)
     if not isinstance(location, Expression) or location.buffer is not None or eqn is None:
         return
-    if isinstance(eqn.op.lower, View) and len(eqn.operands) == 1:
+    is_view = isinstance(eqn.op.lower, View) and len(eqn.operands) == 1
+    if is_view and var not in planner.row_operands:
         (source,) = eqn.operands
         alias = strided_alias(planner, eqn, source) if isinstance(source, Var) else None
         if alias is not None:
