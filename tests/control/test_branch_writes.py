@@ -194,3 +194,20 @@ def test_no_step_copies_the_array(f):
     assert not [
         line for line in text.splitlines() if " branch " in line and f"(f64[{shape}]" in line
     ]
+
+
+HELD = np.ones(N)
+
+
+@pytest.mark.parametrize("copied", [lambda x: x * 2.0, lambda x: HELD])
+def test_what_no_branch_writes_into_is_a_result_of_its_own(copied):
+    def f(x):
+        y = copied(x)
+        z, scale = cond(x[0] > 1.0, lambda y: (y.copy(), 1.0), lambda y: (y.copy(), 2.0), y)
+        z[0] = 100.0
+        return np.sum(y) * scale + np.sum(z)
+
+    compiled = tracker.jit(f)
+    for x in (X, X[::-1].copy(), X):
+        np.testing.assert_allclose(compiled(x), f(x), rtol=1e-12)
+    np.testing.assert_array_equal(HELD, np.ones(N))

@@ -70,18 +70,16 @@ def hoist_writes(branches: Sequence[Function]) -> tuple[list[Function], dict[int
         writes = _common_writes([chain for chain in chains if chain is not None])
         if None not in chains and writes is not None:
             found[at] = writes
-    if len(found) == len(branches[0].outputs) and not any(each.writes for each in found.values()):
-        return list(branches), {}  # or nothing were left of them
-    return [body.without(found) for body in bodies], found
+    return [body.without(found) for body in bodies] if found else list(branches), found
 
 
 def _common_writes(chains: Sequence[tuple[int, list[Eqn]]]) -> BranchWrites | None:
-    """What branches write into an array; None if it is not the same one, if they write different
-    parts, or nearly all of it."""
+    """What branches write into an array; None if it is not the same one, if they write nothing,
+    different parts, or nearly all of it."""
     sources = {source for source, _ in chains}
     writes = max((writes for _, writes in chains), key=len, default=[])
-    if len(sources) != 1:
-        return None
+    if len(sources) != 1 or not writes:
+        return None  # an array that none writes into is a result of its own: others may write there
     for _, others in chains:
         last = writes[len(writes) - len(others) :]
         if any(_place(own) != _place(other) for own, other in zip(last, others, strict=True)):
