@@ -13,22 +13,22 @@ Invariant: the array is the same after the writes, whatever branch was taken.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tracker.control.body import body_counter
 from tracker.control.undo_log import READS
-from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, name_variables
-from tracker.ir.op import Op
+from tracker.ir.graph import Atom, Eqn, Function, Var, name_variables
 from tracker.ir.passes.dead_code import dead_code
+from tracker.ir.passes.manager import BodyWriter
 from tracker.ir.types import Type
 from tracker.ops.shape.create import copy
-from tracker.ops.shape.shape import broadcast_to
 from tracker.support.structs import record, replace
 from tracker.tape.record import apply
+
+_Chain: TypeAlias = tuple[int, list[Eqn]]
 
 
 @record(frozen=True)
@@ -65,32 +65,34 @@ def hoist_writes(branches: Sequence[Function]) -> tuple[list[Function], dict[int
     which are arrays that they are made into. What these take comes after the other results."""
     bodies = [_Branch(branch) for branch in branches]
     found = {}
-    for at in range(len(branches[0].outputs)):
-        chains = [body.chain(at) for body in bodies]
-        writes = _common_writes([chain for chain in chains if chain is not None])
-        if None not in chains and writes is not None:
+    for at, chains in enumerate(zip(*(body.chains for body in bodies), strict=True)):
+        writes = _common_writes(chains)
+        if writes is not None:
             found[at] = writes
     return [body.without(found) for body in bodies] if found else list(branches), found
 
 
-def _common_writes(chains: Sequence[tuple[int, list[Eqn]]]) -> BranchWrites | None:
+def _common_writes(chains: Sequence[_Chain | None]) -> BranchWrites | None:
     """What branches write into an array; None if it is not the same one, if they write nothing,
     different parts, or nearly all of it."""
-    sources = {source for source, _ in chains}
-    writes = max((writes for _, writes in chains), key=len, default=[])
-    if len(sources) != 1 or not writes:
+    known = [chain for chain in chains if chain is not None]
+    sources = {source for source, _ in known}
+    if len(known) < len(chains) or len(sources) != 1:
+        return None
+    writes = max((writes for _, writes in known), key=len)
+    if not writes:
         return None  # an array that none writes into is a result of its own: others may write there
-    for _, others in chains:
+    for _, others in known:
         last = writes[len(writes) - len(others) :]
         if any(_place(own) != _place(other) for own, other in zip(last, others, strict=True)):
             return None
     for write in writes:
-        if len(writes) * 2 * part_of(write).nbytes > write.out.type.nbytes:
+        if len(writes) * 2 * _part_of(write).nbytes > write.out.type.nbytes:
             return None
     return BranchWrites(sources.pop(), tuple(writes))
 
 
-def part_of(write: Eqn) -> Type:
+def _part_of(write: Eqn) -> Type:
     """The part of an array that is written."""
     array, _, *positions = (operand.type for operand in write.operands)
     found = READS[write.op].infer(array, *positions, index=write.params["index"])
@@ -105,22 +107,23 @@ def _place(write: Eqn) -> Any:
 
 
 class _Branch:
-    """A branch, and how often it reads each of its values."""
+    """A branch, and what its results are: `chains` has, for each, the number of the operand that it
+    is after some writes, and these; None if it is not, or if something else reads the array in
+    between."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        self.made: dict[Atom, Eqn] = {eqn.out: eqn for eqn in function.eqns}
-        self.reads = Counter[Atom](function.outputs)
-        for step in function.body:
-            self.reads.update([step.operand] if isinstance(step, Guard) else step.operands)
+        made: dict[Atom, Eqn] = {eqn.out: eqn for eqn in function.eqns}
+        uses = function.uses
+        self.chains = [self._chain(atom, made, uses) for atom in function.outputs]
 
-    def chain(self, at: int) -> tuple[int, list[Eqn]] | None:
-        """The operand that a result is after some writes, and these; None if it is not, or if
-        something else reads the array in between."""
-        atom, writes = self.function.outputs[at], list[Eqn]()
-        while atom in self.made:
-            eqn = self.made[atom]
-            read_elsewhere, atom = self.reads[atom] > 1, eqn.operands[0]
+    def _chain(
+        self, atom: Atom, made: Mapping[Atom, Eqn], uses: Mapping[Atom, int]
+    ) -> _Chain | None:
+        writes: list[Eqn] = []
+        while atom in made:
+            eqn = made[atom]
+            read_elsewhere, atom = uses[atom] > 1, eqn.operands[0]
             if eqn.op is copy:
                 continue
             if eqn.op not in READS or read_elsewhere:
@@ -132,46 +135,32 @@ class _Branch:
             return None
         return self.function.inputs.index(atom), writes[::-1]
 
-    def without(self, hoisted: dict[int, BranchWrites]) -> Function:
+    def without(self, hoisted: Mapping[int, BranchWrites]) -> Function:
         """The branch that gives what is written."""
         function = self.function
-        before, after = _Equations(), _Equations()
+        before, after = BodyWriter(), BodyWriter()
         outputs = [atom for at, atom in enumerate(function.outputs) if at not in hoisted]
         for at, all_writes in hoisted.items():
-            found = self.chain(at)
-            assert found is not None
-            source, own = found
+            chain = self.chains[at]
+            assert chain is not None
+            _, own = chain
             for write in all_writes.writes[: len(all_writes.writes) - len(own)]:
-                outputs += before.emit_no_write(write, function.inputs[source])
+                outputs += _no_write(before, write, function.inputs[all_writes.source])
             for write in own:
                 _, value, *positions = write.operands
-                outputs += [after.emit_broadcast(value, part_of(write).shape), *positions]
+                shape = _part_of(write).shape
+                if value.type.shape != shape:
+                    value = after.emit("broadcast_to", value, shape=shape)
+                outputs += [value, *positions]
         name = f"{function.name}_{next(body_counter)}"
-        body = (*before.eqns, *function.body, *after.eqns)
+        body = (*before.body, *function.body, *after.body)
         made = dead_code(replace(function, name=name, body=body, outputs=tuple(outputs)))
         name_variables(made)
         return made
 
 
-class _Equations:
-    """Equations of a branch."""
-
-    def __init__(self) -> None:
-        self.eqns: list[Eqn] = []
-
-    def _emit(self, op: Op, operands: tuple[Atom, ...], params: dict[str, Any]) -> Var:
-        out = Var(op.infer(*(operand.type for operand in operands), **params))
-        self.eqns.append(Eqn(op, operands, params, out))
-        return out
-
-    def emit_broadcast(self, x: Atom, shape: tuple[int, ...]) -> Atom:
-        return x if x.type.shape == shape else self._emit(broadcast_to, (x,), {"shape": shape})
-
-    def emit_no_write(self, write: Eqn, array: Var) -> list[Atom]:
-        """Value and positions of a write that leaves an array as it is: what is there at 0."""
-        positions = [
-            self.emit_broadcast(Const.of(o.type.dtype.type(0)), o.type.shape)
-            for o in write.operands[2:]
-        ]
-        index = {"index": write.params["index"]}
-        return [self._emit(READS[write.op], (array, *positions), index), *positions]
+def _no_write(writer: BodyWriter, write: Eqn, array: Var) -> list[Atom]:
+    """Value and positions of a write that leaves an array as it is: what is there at 0."""
+    positions = [writer.zeros(position.type) for position in write.operands[2:]]
+    read = READS[write.op].name
+    return [writer.emit(read, array, *positions, index=write.params["index"]), *positions]

@@ -18,7 +18,7 @@ added are zeros.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Var, unused_name
 from tracker.ir.lowering import Branch, Pick
@@ -26,11 +26,12 @@ from tracker.ir.passes.dead_code import needed_steps, without_unused_functions
 from tracker.ir.passes.expand import EXPANDED
 from tracker.ir.passes.manager import BodyWriter, as_pass, rewrite_equations
 from tracker.ir.passes.scatter import MAX_TERMS, MIN_RATIO
+from tracker.ir.passes.simplify import simplify
 from tracker.ir.types import Bundle, Type
 from tracker.support.structs import record, replace
 
 
-@as_pass(requires=(EXPANDED,))
+@as_pass(requires=(EXPANDED,), then=(simplify,))  # which writes sums with zeros as plain ones
 def hoist_branch_scatters(function: Function) -> Function:
     """Scatter after branches what they would scatter into zeros."""
     branchings = [eqn for eqn in function.eqns if isinstance(eqn.op.lower, Branch)]
@@ -43,17 +44,10 @@ def hoist_branch_scatters(function: Function) -> Function:
         if eqn.out in hoists:
             return hoists[eqn.out].write_branch(new, eqn, functions)
         if isinstance(eqn.op.lower, Pick) and eqn.operands[0] in bundles:
-            made = bundles[eqn.operands[0]].write_pick(new, eqn.params["at"])
-            if not bundles[eqn.operands[0]].terms.get(eqn.params["at"], True):
-                zeros.add(made)
-            return made
-        if eqn.op.name == "add" and eqn.operands[1] in zeros:
-            x = eqn.operands[0]  # which `added_zeros.py` knows in this form
-            return x.type == eqn.out.type and new.emit("add", x, Const.of(x.type.dtype.type(0)))
+            return bundles[eqn.operands[0]].write_pick(new, eqn.params["at"])
         return False
 
     bundles = {hoist.bundle: hoist for hoist in hoists.values()}
-    zeros = set[Atom]()
     written = replace(rewrite_equations(function, rewrite), functions=functions)
     return without_unused_functions(written)
 
@@ -105,8 +99,7 @@ class _Hoist:
         for added in self.terms.values():
             for owner, term in added:
                 is_own = owner == number
-                types = [operand.type for operand in term.operands]
-                outputs += term.operands if is_own else _zeros(writer, types)
+                outputs += [o if is_own else writer.zeros(o.type) for o in term.operands]
         body = tuple(needed_steps(writer.body, outputs))
         return replace(branch, name=name, body=body, outputs=tuple(outputs))
 
@@ -115,8 +108,7 @@ class _Hoist:
         if at not in self.terms:
             return new.emit("pick", self.bundle, at=place)
         if not self.terms[at]:
-            (zeros,) = _zeros(new, [self.results[at]])
-            return zeros
+            return new.zeros(self.results[at])
         scattered: list[Var] = []
         for _, term in self.terms[at]:
             last = place + len(term.operands)
@@ -152,11 +144,3 @@ def _terms(result: Atom, defined: Mapping[Var, Eqn]) -> list[Eqn] | None:
 
 def _is_zero(atom: Atom) -> bool:
     return isinstance(atom, Const) and atom.value == 0
-
-
-def _zeros(writer: BodyWriter, types: Iterable[Type]) -> list[Atom]:
-    """Zeros in place of what another branch scatters, and of where."""
-    zeros = [(Const.of(t.dtype.type(0)), t.shape) for t in types]
-    return [
-        writer.emit("broadcast_to", zero, shape=shape) if shape else zero for zero, shape in zeros
-    ]

@@ -21,8 +21,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tracker.errors import IRError
-from tracker.ir.graph import Atom, Eqn, Function, Guard, Var, nested_functions
+from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, nested_functions
 from tracker.ir.op import OPS
+from tracker.ir.types import Type
 from tracker.ir.verify import verify
 from tracker.support.structs import record, replace
 
@@ -143,6 +144,11 @@ class BodyWriter:
             out = Var(op.infer(*[o.type for o in operands], **params))
         self.body.append(Eqn(op, operands, params, out, self.where))
         return out
+
+    def zeros(self, type: Type) -> Atom:
+        """A zero, or an array of zeros."""
+        zero = Const.of(type.dtype.type(0))
+        return self.emit("broadcast_to", zero, shape=type.shape) if type.shape else zero
 
     def reshape(self, array: Var, shape: tuple[int, ...]) -> Var:
         """An array in a shape, which it may have already."""
