@@ -122,32 +122,24 @@ def _print(*args: Any, **kwargs: Any) -> None:
     builtins.print(*args, **kwargs)
 
 
-class CountingZip(zip):  # type: ignore[type-arg]
-    """A `zip` that knows what it was `given`, and how many items it has given out."""
+class _Counting:
+    """What knows what it was `given`, and how many items it has given out."""
 
+    def __init__(self, *given: Any) -> None:
+        self.given, self.count = given, 0
+
+    def __next__(self) -> Any:
+        item = super().__next__()  # type: ignore[misc]
+        self.count += 1
+        return item
+
+
+class CountingZip(_Counting, zip):  # type: ignore[type-arg]
     kind = "zip"
 
-    def __init__(self, *given: Any) -> None:
-        self.given, self.count = given, 0
 
-    def __next__(self) -> Any:
-        item = super().__next__()
-        self.count += 1
-        return item
-
-
-class CountingEnumerate(enumerate):  # type: ignore[type-arg]
-    """The same of an `enumerate`."""
-
+class CountingEnumerate(_Counting, enumerate):  # type: ignore[type-arg]
     kind = "enumerate"
-
-    def __init__(self, *given: Any) -> None:
-        self.given, self.count = given, 0
-
-    def __next__(self) -> Any:
-        item = super().__next__()
-        self.count += 1
-        return item
 
 
 _WITH_LENGTHS = (Tracked, np.ndarray, list, tuple, range)

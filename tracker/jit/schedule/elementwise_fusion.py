@@ -85,7 +85,7 @@ def fuse_view(planner: Planner, eqn: Eqn, operands: list[Var]) -> None:
     for o in operands:
         if planner.cost.repeats_slow_op(o, eqn):
             planner.store(o)
-    if len(eqn.operands) == 1 and operands and eqn.out not in planner.row_operands:
+    if _may_be_alias(planner, eqn):
         alias = _view_alias(planner, eqn, operands[0])
         if alias is not None:
             planner.locations[eqn.out] = alias
@@ -109,12 +109,16 @@ def _alias_if_stored(planner: Planner, var: Var) -> None:
     location, eqn = planner.locations[var], planner.plan.definitions.get(var)
     if not isinstance(location, Expression) or location.buffer is not None or eqn is None:
         return
-    is_view = isinstance(eqn.op.lower, View) and len(eqn.operands) == 1
-    if is_view and var not in planner.row_operands:
+    if isinstance(eqn.op.lower, View) and _may_be_alias(planner, eqn):
         (source,) = eqn.operands
-        alias = strided_alias(planner, eqn, source) if isinstance(source, Var) else None
-        if alias is not None:
-            planner.locations[var] = alias
+        assert isinstance(source, Var)
+        planner.locations[var] = strided_alias(planner, eqn, source) or location
+
+
+def _may_be_alias(planner: Planner, eqn: Eqn) -> bool:
+    """Whether a view may be strides over the memory of its operand."""
+    is_of_one = len(eqn.operands) == 1 and isinstance(eqn.operands[0], Var)
+    return is_of_one and eqn.out not in planner.row_operands
 
 
 def _view_alias(planner: Planner, eqn: Eqn, o: Var) -> Location | None:
