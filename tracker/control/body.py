@@ -26,7 +26,7 @@ from tracker.jit.tracing import IRBuilder, StateRollbackLog, find_captured_state
 from tracker.ops.shape.create import identity, item
 from tracker.rebinding import call_exchanged
 from tracker.support.deferred_signals import enter_all
-from tracker.support.structs import record
+from tracker.support.structs import record, replace
 from tracker.tape.observers import close_leaf
 from tracker.tape.record import apply, aval_of, data_of, record_result, value_of, wrap
 from tracker.tape.tracing.lazy import LazyScheduler
@@ -123,6 +123,13 @@ def recorded(op: Op, operands: tuple[Any, ...], params: dict[str, Any], found: A
     """What `apply` gives of an op that has run, with these results."""
     is_tracked = Tracked in map(type, map(resolve_placeholder, operands))
     return record_result(op, operands, params, found) if is_tracked else found
+
+
+def renamed(function: Function) -> Function:
+    """A body that was changed, with a name of its own."""
+    made = replace(function, name=f"{function.name}_{next(body_counter)}")
+    name_variables(made)
+    return made
 
 
 def reusable_key(function: Function) -> Hashable | None:

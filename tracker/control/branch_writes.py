@@ -18,9 +18,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tracker.control.body import body_counter
+from tracker.control.body import renamed
 from tracker.control.undo_log import READS
-from tracker.ir.graph import Atom, Eqn, Function, Var, name_variables
+from tracker.ir.graph import Atom, Eqn, Function, Var
 from tracker.ir.passes.dead_code import dead_code
 from tracker.ir.passes.manager import BodyWriter
 from tracker.ir.types import Type
@@ -152,11 +152,8 @@ class _Branch:
                 if value.type.shape != shape:
                     value = after.emit("broadcast_to", value, shape=shape)
                 outputs += [value, *positions]
-        name = f"{function.name}_{next(body_counter)}"
         body = (*before.body, *function.body, *after.body)
-        made = dead_code(replace(function, name=name, body=body, outputs=tuple(outputs)))
-        name_variables(made)
-        return made
+        return renamed(dead_code(replace(function, body=body, outputs=tuple(outputs))))
 
 
 def _no_write(writer: BodyWriter, write: Eqn, array: Var) -> list[Atom]:

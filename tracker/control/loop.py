@@ -2,7 +2,8 @@
 
 Its pullback is a loop in the other direction (`loop_pullback.py`), its pushforward a loop over
 values and tangents. `keep` names the carries that are stacked for the pullback; for others, outputs
-give what each step overwrites (`undo_log.py`), or the pullback does not read their numbers.
+give what each step overwrites (`undo_log.py`), or the parts that the pullback reads, if it does
+(`pullback_reads.py`).
 Start at `evaluate`.
 """
 
@@ -28,12 +29,12 @@ from tracker.control.loop_pullback import (
     LoopRun,
     ReverseLoop,
     Undone,
-    carries_read_by_pullback,
     fill_by_mask,
     replay_on_leaves,
 )
+from tracker.control.pullback_reads import carries_read_by_pullback, parts_read, with_parts_read
 from tracker.control.step_runner import make_stepper, run_natively
-from tracker.control.undo_log import Write, WriteFinder, with_overwritten
+from tracker.control.undo_log import WriteFinder, with_overwritten
 from tracker.ir.graph import Function
 from tracker.ir.lowering import Loop
 from tracker.ir.op import Joint, define
@@ -111,13 +112,15 @@ def record_loop(
     read = carries_read_by_pullback(body.function, *sizes)
     written = range(len(carries)) if _is_in_loop() else read
     saving, undone = with_overwritten(body.function, *sizes, written)
+    others = [at for at in read if at not in keep and at not in undone]
+    saving, in_parts = with_parts_read(saving, len(body.hoisted), others, length)
     params = {
         "body": saving,
         "consts": len(body.hoisted),
         "carries": len(carries),
         "length": length,
         "reverse": reverse,
-        "keep": (*keep, *(at for at in read if at not in keep and at not in undone)),
+        "keep": (*keep, *(at for at in others if at not in in_parts)),
     }
     made = unbundle(apply(loop, (count, *body.hoisted, *carries, *rows), params))
     after = len(saving.outputs)
@@ -149,21 +152,19 @@ def _vjp(
     seeds, stacked, of_kept = split_list(g, p.carries, len(stacks))
     marks = [at in p.keep for at in range(p.carries)]
     saved, found = fill_by_mask(kept, marks), fill_by_mask(of_kept, marks)
-    undone = {
-        at: Undone(operands[p.consts + at], last[at], _writes(p, at))
-        for at in carries_read_by_pullback(p.body, p.consts, p.carries)
-        if at not in p.keep
-    }
-    run = LoopRun(p.body, count, p.length, fixed, saved, undone, rows, stacks, p.reverse)
+    undone, parts = dict[int, Undone](), list[int]()
+    finder = WriteFinder(p.body, p.consts, p.carries)
+    for at in carries_read_by_pullback(p.body, p.consts, p.carries):
+        if at in p.keep:
+            continue
+        writes = finder.writes(at)
+        if writes is not None:
+            undone[at] = Undone(operands[p.consts + at], last[at], writes)
+        else:
+            parts += parts_read(p.body, p.consts, p.carries, at)
+    run = LoopRun(p.body, count, p.length, fixed, saved, undone, parts, rows, stacks, p.reverse)
     with _unmonitored(p.body):
         return [None, *record_reverse_loop(run, last, seeds, stacked, found, wanted[1:], times)]
-
-
-def _writes(p: LoopParams, at: int) -> tuple[Write, ...]:
-    """How to undo what a step writes into a carry that is not kept."""
-    writes = WriteFinder(p.body, p.consts, p.carries).writes(at)
-    assert writes is not None, "the pullback reads a carry that was not saved"
-    return writes
 
 
 # Forward ------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from tracker.control.body import (
     split_list,
     trace_body,
 )
+from tracker.control.pullback_reads import read_by_pullback
 from tracker.control.undo_log import (
     Recorder,
     Write,
@@ -36,10 +37,10 @@ from tracker.control.undo_log import (
     restore,
     sample_of_none,
 )
-from tracker.ir.graph import Atom, Const, Eqn, Function, operands_of
-from tracker.ir.lowering import Host, Pick
+from tracker.ir.graph import Atom, Function
+from tracker.ir.lowering import Pick
 from tracker.ir.types import type_of
-from tracker.ops.elementwise.binary import add, divide, multiply
+from tracker.ops.elementwise.binary import add
 from tracker.ops.linalg.matmul import matmul
 from tracker.ops.shape.create import identity
 from tracker.support.recently_used import RecentlyUsed
@@ -59,8 +60,8 @@ class LoopRun:
     """A loop that has run: the operands of its body, and the carries at the start of each step.
 
     saved_carries: stacks with a row per step; None for a carry that the pullback does not read
-    (see `carries_read_by_pullback`), or that it restores (`undone`, by their numbers). ys: the
-    stacked outputs.
+    (see `pullback_reads.py`), or that it restores (`undone`, by their numbers). ys: the stacked
+    outputs. parts: the numbers of the outputs that the pullback reads instead of carries.
     """
 
     body: Function
@@ -69,6 +70,7 @@ class LoopRun:
     consts: list[Any]
     saved_carries: list[Any]
     undone: dict[int, Undone]
+    parts: list[int]
     rows: list[Any]
     ys: list[Any]
     reverse: bool
@@ -128,6 +130,7 @@ class ReverseLoop:
         self.saved_carries = [x for x in run.saved_carries if x is not None]
         carries = len(final_carries)
         logged = {n for each in run.undone.values() for n in outputs_read(each.writes)}
+        logged.update(run.parts)
         self.logged = {n: run.ys[n - carries] for n in sorted(logged)}
         self.row_cotangents = [g for g in (*output_cotangents, *saved_cotangents) if g is not None]
         self.row_types = [v.type for v in run.body.inputs[len(consts) + carries :]]
@@ -335,37 +338,6 @@ class ReverseLoop:
             isinstance(run.count, Tracked),
             self.times,
         )
-
-
-def read_by_pullback(body: Function) -> list[bool]:
-    """Per input of a body, whether a pullback of it may read its numbers. The others are arrays of
-    floats that are only added, moved, selected, and scaled by literals: any numbers will do."""
-    read: set[Atom] = set()
-    for eqn in reversed(tuple(body.eqns)):
-        if eqn.out in read or _pullback_reads(eqn):
-            read.update(operands_of(eqn))
-        else:  # indices and conditions
-            read.update(x for x in eqn.operands if x.type.dtype.kind not in "fc")
-    return [
-        var in read or not var.type.shape or var.type.dtype.kind not in "fc" for var in body.inputs
-    ]
-
-
-def _pullback_reads(eqn: Eqn) -> bool:
-    """Whether a derivative rule of an equation may read numbers of its float operands, or its
-    result may index or branch, as floats cannot."""
-    if eqn.out.type.dtype.kind not in "fc":
-        return True
-    a, b = eqn.operands if eqn.op is multiply or eqn.op is divide else (None, None)
-    is_scaled = isinstance(b, Const) or (eqn.op is multiply and isinstance(a, Const))
-    runs_python = isinstance(eqn.op.lower, Host)  # the user's code may refuse other numbers
-    return not (eqn.op.linear or is_scaled or (eqn.op.constant and not runs_python))
-
-
-def carries_read_by_pullback(body: Function, consts: int, carries: int) -> tuple[int, ...]:
-    """The positions of the carries whose numbers a pullback of the body may read."""
-    read = read_by_pullback(body)[consts : consts + carries]
-    return tuple(at for at, is_read in enumerate(read) if is_read)
 
 
 def _matmul_factors(c: Any, leaf: Value) -> list[tuple[Any, Any]] | None:

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tracker.control.body import body_counter, trace_body
-from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, name_variables
+from tracker.control.body import renamed, trace_body
+from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.lowering import Loop, Pick
 from tracker.ir.types import Bundle
 from tracker.ops.declare.bundle import pick
@@ -69,10 +69,7 @@ def with_overwritten(
         if more is not None:
             found = more
             undone.append(at)
-    if found is not function:
-        found = replace(found, name=f"{function.name}_{next(body_counter)}")
-        name_variables(found)
-    return found, undone
+    return found if found is function else renamed(found), undone
 
 
 class WriteFinder:

@@ -226,7 +226,7 @@ def _vjp(
     of_cond, of_body, carried = split_list(xs, p.cond_consts, p.body_consts)
     last, (count,), saved = split_list(unbundle(y), len(carried), 1)
     seeds, _, found = split_list(g, len(carried), 1)
-    run = LoopRun(p.body, count, p.capacity, of_body, saved, {}, [], [], False)
+    run = LoopRun(p.body, count, p.capacity, of_body, saved, {}, [], [], [], False)
     cs = record_reverse_loop(run, last, seeds, [], found, wanted[len(of_cond) :], times)
     return [*(None for _ in of_cond), *cs]
 
