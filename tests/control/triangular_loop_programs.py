@@ -452,6 +452,22 @@ class PlainStarts:
         return tuple(found)
 
 
+class Carried:
+    """Slices that are carried, of which only the first one is the whole array."""
+
+    @program(None)
+    def from_further_on(x):
+        for k in range(4):
+            x = x[k:] * 0.5
+        return x
+
+    @program(None)
+    def up_to_earlier(x):
+        for k in range(5):
+            x = np.sin(x[: 12 - k])
+        return x
+
+
 class FirstAndLast:
     """Inner loops of which the first iteration, or the last one, branches otherwise."""
 

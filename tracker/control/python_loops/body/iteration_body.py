@@ -215,7 +215,7 @@ class IterationBody:
             else:
                 self.substitutes[value] = self._written(value)
         for carry in whole:
-            self.end_carry(self.substitutes[carry.start], self.read(carry.end))
+            self.end_carry(self.substitutes[carry.start], self._end(carry))
         for array in self.moving.values():
             array.leave()
         if any(self.growing.is_growing(self.original(x)) for x in self.iteration.appended):
@@ -242,6 +242,12 @@ class IterationBody:
             else:
                 after.append(results(self.substitutes[carry.start]))
         return after, {value: results(number) for value, number in self.stacked.items()}
+
+    def _end(self, carry: Carry) -> Any:
+        """What the next iteration finds of a carry."""
+        if type(carry.end) is Value and self.growing.is_growing(self.original(carry.end)):
+            raise NotRollable("an array is carried whose length moves")
+        return self.read(carry.end)
 
     def _versions(self, start: Value) -> set[Value]:
         """A carried array, and what it is after each write."""
