@@ -452,6 +452,33 @@ class PlainStarts:
         return tuple(found)
 
 
+class Cuts:
+    """Slices whose extents move, without their ends."""
+
+    @program(True)
+    def differences_of_what_is_left(x):
+        s = 0.0
+        for i in range(9):
+            d = x[i:] * 0.5
+            s += np.sum(d[1:] * d[:-1]) + np.sum(np.log(d[2:-1]))
+        return s
+
+    @program(True, M)
+    def without_borders(m):
+        s = 0.0
+        for i in range(3, 12):
+            d = m[:i] - m[0]
+            s += np.sum((d[1:-1, 2:] - d[:-2, :-2]) ** 2)
+        return s
+
+    @program(None)
+    def too_short_at_first(x):
+        s = 0.0
+        for i in range(12):
+            s += np.sum(x[:i][1:-1])
+        return s
+
+
 class Carried:
     """Slices that are carried, of which only the first one is the whole array."""
 

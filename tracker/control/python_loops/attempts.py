@@ -32,6 +32,7 @@ class Attempts:
     places        of containers that are known by their parts, and of numbers in them that change
     steps         of places of integers that seem to move by the same number in each iteration; 0:
                   they do not
+    extents       of places of arrays, by how much each extent seems to move in each iteration
     lessons       how often more of these may become known
     has_branched  whether an iteration has branched on values, so that there are more attempts
     """
@@ -41,6 +42,7 @@ class Attempts:
         self.left, self.retries, self.lessons = _ATTEMPTS, _RETRIES, _LESSONS
         self.places: set[Place] = set()
         self.steps: dict[Place, int] = {}
+        self.extents: dict[Place, tuple[int, ...]] = {}
         self.has_branched = False
 
     def allow(self, at: int) -> bool:
@@ -59,13 +61,20 @@ class Attempts:
         if not self.has_branched:
             self.has_branched, self.left = True, _MORE_ATTEMPTS
 
-    def learn(self, places: set[Place], steps: Mapping[Place, int]) -> None:
+    def learn(
+        self,
+        places: set[Place],
+        steps: Mapping[Place, int],
+        extents: Mapping[Place, tuple[int, ...]],
+    ) -> None:
         """The next attempt knows these places, and steps, too."""
-        if self.lessons and not (self.places >= places and self.steps.keys() >= steps.keys()):
+        is_known = self.places >= places and self.steps.keys() >= steps.keys()
+        if self.lessons and not (is_known and self.extents == extents):
             self.lessons -= 1
             self.left += 1
             self.places |= places
             self.steps = {**steps, **self.steps}
+            self.extents = {**extents}
 
 
 class IterationRange:

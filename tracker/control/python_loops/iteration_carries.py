@@ -16,7 +16,7 @@ from tracker.ir.types import type_of
 from tracker.ops.elementwise.unary import positive
 from tracker.ops.indexing.views_and_writes import write_value
 from tracker.ops.shape.create import buffer
-from tracker.support.structs import record
+from tracker.support.structs import field, record, replace
 from tracker.tape.record import apply, value_of, wrap
 from tracker.tape.tracing.loop_index import active_iterations, affine_form
 from tracker.tape.tracked import Tracked, view_root
@@ -32,11 +32,13 @@ class CarriedPlaces:
     names      what was put there
     originals  what the plain loop has in those that hold a symbolic number
     starts     the values of those that are tracked
+    extents    of those with arrays whose extents move: by how much in an iteration
     """
 
     names: dict[Place, Any]
     originals: dict[Place, Any]
     starts: dict[Place, Value]
+    extents: dict[Place, tuple[int, ...]] = field(default_factory=dict)
 
     @staticmethod
     def of(
@@ -156,7 +158,8 @@ class IterationCarries:
         before = self.carried.names[name]
         start = self.carried.starts[name]
         origin = self.carried.originals.get(name, before)
-        return carry(start, end, wrap(start) if type(origin) is Tracked else origin)
+        moved = self.carried.extents.get(name, ())
+        return carry(start, end, wrap(start) if type(origin) is Tracked else origin, moved)
 
     def binds_arrays(self, keys: Iterable[Place | int]) -> list[bool]:
         """Of those of these that are places of arrays: whether they have been bound."""
@@ -227,8 +230,8 @@ def iterations_until_new(paths: Sequence[IterationCarries]) -> int:
     return max(count, has_new or bool(paths[0].fresh))
 
 
-def carry(start: Value | None, end: Any, origin: Any) -> Carry:
-    """A value that is carried, if it keeps its type."""
+def carry(start: Value | None, end: Any, origin: Any, moved: tuple[int, ...] = ()) -> Carry:
+    """A value that is carried, if it keeps its type, or has `moved` its extents by so much."""
     if type(start) is not Value:
         raise NotRollable("a view is carried")
     aval = operand_aval(end)
@@ -238,6 +241,10 @@ def carry(start: Value | None, end: Any, origin: Any) -> Carry:
         raise NotRollable("a number becomes an array")
     if type(aval) is np.ndarray and not aval.ndim:
         raise NotRollable("a 0-d array is carried")
-    if type_of(aval) != type_of(start.aval):
+    expected = type_of(start.aval)
+    if moved:
+        shape = tuple([n + by for n, by in zip(expected.shape, moved, strict=True)])
+        expected = replace(expected, shape=shape)
+    if type_of(aval) != expected:
         raise NotRollable("what is carried changes its type")
     return Carry(start, end, origin)

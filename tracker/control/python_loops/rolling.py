@@ -45,10 +45,11 @@ from tracker.ops.indexing.gather_scatter import mask_count
 from tracker.ops.shape.create import buffer
 from tracker.support.frames.cpython import frame_locals
 from tracker.support.structs import record, replace
-from tracker.tape.record import apply, data_of, value_of, wrap
+from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
 from tracker.tape.tracing.loop_index import (
     Affine,
     SymbolicIteration,
+    active_iterations,
     affine_form,
     note_learned,
     note_short_end,
@@ -228,6 +229,8 @@ class LoopRoller:
         for place, step in steps.items():
             form = Affine.of(carried.originals[place] - step * since, [(symbolic.variable, step)])
             symbolic.forms[carried.starts[place]] = form
+        if state.may_grow:
+            _note_extents(symbolic, carried, self.attempts.extents, since)
         begin = len(tracer.recording.equations)
         iteration = Iteration(symbolic, tracer, begin, [Symbol(symbolic.number, 0, 1)])
         guards = len(tracer.guards.conversions)
@@ -286,7 +289,7 @@ class LoopRoller:
     def _learn(self, run: _SymbolicRun, frame: FrameType) -> None:
         """Know by their parts the lists, dicts and objects that the iteration has bound anew or
         stored into, as what changes the numbers in them that have changed, and by how much integers
-        have moved."""
+        have moved, and the extents of arrays."""
         ends = run.places.read(frame)
         found = {
             place
@@ -300,7 +303,13 @@ class LoopRoller:
             for place, x in run.carried.originals.items()
             if type(x) is int and type(end := data_of(ends.get(place))) is int and (step := end - x)
         }
-        self.attempts.learn(found, steps)
+        starts = run.carried.starts.items()
+        extents = {
+            place: moved
+            for place, value in starts
+            if any(moved := _extents_moved(value.aval, aval_of(ends.get(place))))
+        }
+        self.attempts.learn(found, steps, extents)
 
     def _restore(self, run: _SymbolicRun, constants: ConstantValues, frame: FrameType) -> None:
         """Give names and attributes plain numbers again, and forget guards on them."""
@@ -359,7 +368,7 @@ class LoopRoller:
         if run.symbolic.has_learned:
             return None
         if conditions or paths:
-            if self._extents(run):
+            if self._extents(run) or run.symbolic.extents:
                 return None
             # The plain loop runs an iteration that divides by zero.
             run.divisors = constants.divisors()
@@ -408,7 +417,8 @@ class LoopRoller:
         """Roll a loop whose iterations do not branch."""
         carries, lists = list(run.carries.all.values()), run.lists
         counts = self.range.rolled_from(run.at, self._binds)
-        if counts.terms and (lists.parts or self._binds or constants.doubtful):
+        has_parts = lists.parts or run.symbolic.extents
+        if counts.terms and (has_parts or self._binds or constants.doubtful):
             return None
         is_segment = self.range.is_segment(run.at)
         if is_segment:
@@ -688,6 +698,39 @@ def _leave(iterations: list[SymbolicIteration], begun: int) -> None:
         if variable.last.low < variable.now:
             note_learned(variable.last)
             note_short_end(variable.last)
+
+
+def _extents_moved(start: Any, end: Any) -> tuple[int, ...]:
+    """By how much each extent of an array has moved, if it may go on so: to fewer elements."""
+    if type(start) is not np.ndarray or type(end) is not np.ndarray:
+        return ()
+    if start.ndim != end.ndim or start.dtype != end.dtype:
+        return ()
+    moved = tuple([n - m for m, n in zip(start.shape, end.shape, strict=True)])
+    return moved if max(moved) <= 0 else ()
+
+
+def _note_extents(
+    symbolic: SymbolicIteration,
+    carried: CarriedPlaces,
+    moved: Mapping[Place, tuple[int, ...]],
+    since: int,
+) -> None:
+    """Make the extents of arrays that are carried move with the loop."""
+    for place, steps in moved.items():
+        value = carried.starts.get(place)
+        if value is None or np.ndim(value.aval) != len(steps):
+            continue
+        if any(value in each.growing for each in active_iterations()):
+            continue
+        carried.extents[place] = steps
+        symbolic.growing.add(value)
+        symbolic.extents[value] = tuple(
+            [
+                Affine.of(n - step * since, [(symbolic.variable, step)])
+                for n, step in zip(value.aval.shape, steps, strict=True)
+            ]
+        )
 
 
 def _pairs(tuples: Mapping[Place, Any], others: Mapping[Place, Any]) -> list[tuple[Any, Any]]:

@@ -22,6 +22,7 @@ from tracker.tape.conversions import plain_integers
 from tracker.tape.labels import LABELS, is_frame
 from tracker.tape.observers import is_tracing
 from tracker.tape.record import apply, as_numeric, aval_of, holds_tracked, sequence_items, value_of
+from tracker.tape.tracing.loop_index import active_iterations, affine_form
 from tracker.tape.tracked import Tracked
 
 
@@ -111,6 +112,8 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", **opt
 
 def arange(*args: Any, **options: Any) -> Any:
     """`numpy.arange`; its ends and its step may be tracked."""
+    if active_iterations() and (moving := _moving_arange(*args, **options)) is not None:
+        return moving
     args = plain_integers(args)
     options = {name: plain_integers(x) for name, x in options.items()}
     bounds = {**dict(zip(("start", "stop", "step"), args, strict=False)), **options}
@@ -125,6 +128,26 @@ def arange(*args: Any, **options: Any) -> Any:
     # As in NumPy, the step is the difference of the first two elements in the final dtype.
     start, second = (in_dtype(array(x), kind) for x in (start, start + step))
     return in_dtype(start + (second - start) * np.arange(count, dtype=kind), kind)
+
+
+def _moving_arange(
+    start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, **options: Any
+) -> Any:
+    """A range of integers whose ends move with loops, as a part of the longest one; None of any
+    other."""
+    start, stop = (0, start) if stop is None else (start, stop)
+    is_float = float in map(type, (start, stop, step))
+    start, stop = (int(x) if type(x) is float and x.is_integer() else x for x in (start, stop))
+    first, end = affine_form(start), affine_form(stop)
+    is_unit = type(step) in (int, float) and abs(step) == 1
+    if first is None or end is None or not is_unit or options:
+        return None
+    count = end.minus(first).times(int(step))
+    if not (first.terms or end.terms) or count.low < 0:
+        return None
+    kind = np.arange(1.0 if is_float else 1, dtype=dtype).dtype
+    part = buffer(np.arange(count.high, dtype=kind))[: (stop - start) * int(step)]
+    return in_dtype(start + part * kind.type(step), kind)
 
 
 def _buffer_constructor(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -119,11 +119,13 @@ class IterationIndex(tuple[Any, ...]):
     """The canonical basic index of one iteration, and its `subscripts` in all (None: no one form).
 
     flips: of an index that keeps all of a value that grows, whether it reverses each axis.
+    cuts: of one that leaves out its ends, how many positions at the front and at the back.
     bounds: of a slice of the first axis, the numbers of arrays that it begins and ends at.
     """
 
     subscripts: Subscripts | None
     flips: tuple[bool, ...] | None = None
+    cuts: tuple[tuple[int, int], ...] | None = None
     bounds: tuple[Any, ...] = ()
 
     @staticmethod
@@ -143,6 +145,7 @@ class SymbolicIteration:
     forms        the values of known affine form; None for those without one
     may_grow     whether the code of the loop asks for extents in such ways only as are noticed
     growing      the values that are computed from slices whose extents move, or from selections
+    extents      of carried arrays, whose extents move
     masks        its arrays of bools
     bounds       numbers of arrays that slices begin or end at, and how often each was read for that
     counts       the trip counts of inner loops, by the numbers that say so
@@ -157,6 +160,7 @@ class SymbolicIteration:
         self.forms: dict[Value, Affine | None] = {}
         self.may_grow = may_grow
         self.growing: set[Value] = set()
+        self.extents: dict[Value, tuple[Affine, ...]] = {}
         self.masks: set[Value] = set()
         self.bounds: Counter[Value] = Counter()
         self.counts: dict[Value, Affine] = {}
@@ -313,7 +317,18 @@ def index_of_growing(x: Any, key: Any, index: tuple[Any, ...]) -> tuple[Any, ...
     whole = [slice(None), slice(None, None, 1), slice(None, None, -1)]
     if len(parts) == len(index) and all(type(part) is slice and part in whole for part in parts):
         made.flips = tuple([part.step == -1 for part in parts])
+    elif None not in index and all(map(_is_cut, parts)):
+        cuts = [(part.start or 0, -(part.stop or 0)) for part in parts]
+        made.cuts = (*cuts, *[(0, 0)] * (len(index) - len(parts)))
     return made
+
+
+def _is_cut(part: Any) -> bool:
+    """Whether an entry of a subscript leaves out some of the first and of the last positions."""
+    if type(part) is not slice or part.step not in (None, 1):
+        return False
+    is_front = part.start is None or (type(part.start) is int and part.start >= 0)
+    return is_front and (part.stop is None or (type(part.stop) is int and part.stop < 0))
 
 
 def ragged_index(key: Any, index: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -299,7 +299,7 @@ class GrowingValues:
         """A part of an array of the body, in which a write of the iteration writes within spans."""
         part = value.operands[1]
         op, term = self._update(value) or (None, part)
-        given = self._aligned(term, spans, len(spans))
+        given = self.aligned(term, spans, len(spans))
         kept: Any = old
         if op is not None:  # what this is added to, or taken from, stays
             kept = old.aval.dtype.type(-0.0 if op is add else 0.0)
@@ -347,6 +347,8 @@ class GrowingValues:
         index = value.params.get("index")
         if op is getitem and isinstance(index, IterationIndex) and index.flips is not None:
             return self._write_flip(value, index.flips)
+        if op is getitem and isinstance(index, IterationIndex) and index.cuts is not None:
+            return self._write_cut(value, index.cuts)
         if isinstance(op.lower, Loop):
             return self._write_loop(value)
         if isinstance(op.lower, Pick):
@@ -380,6 +382,25 @@ class GrowingValues:
             known.update({value} if x in known else ())
         return self.body.emit(getitem, (given,), {"index": tuple(index)}, given.aval)
 
+    def _write_cut(self, value: Value, cuts: tuple[tuple[int, int], ...]) -> Value:
+        """Write a slice without the first and the last positions of its axes."""
+        (x,) = value.operands
+        given = self.body.read(x)
+        index, spans = [], list(self.spans[x])
+        for axis, (span, (front, back)) in enumerate(zip(self.spans[x], cuts, strict=True)):
+            n = given.aval.shape[axis]
+            index.append(slice(front, n - back, 1))
+            if span is not None and front + back:
+                if span.width.low < front + back:
+                    raise NotRollable("a slice of a short array has fewer positions")
+                high = span.high.minus(Affine(front + back))
+                spans[axis] = Span(span.low, high, n - front - back)
+        self.spans[value] = tuple(spans)
+        if x in self.are_parts:
+            self.are_parts.add(value)
+        made = given.aval[tuple(index)]
+        return self.body.emit(getitem, (given,), {"index": tuple(index)}, made)
+
     def _write_transpose(self, value: Value) -> Value:
         (x,), axes = value.operands, value.params["axes"]
         self.spans[value] = tuple([self.spans[x][axis] for axis in axes])
@@ -398,7 +419,7 @@ class GrowingValues:
         growing = [o for o in value.operands if self.spans_of(o)]
         zeros = all(o in self.are_zero or o in self.are_parts for o in growing)
         is_linear = value.op in _LINEAR or value.op is multiply
-        operands = [self._aligned(o, made, ndim, None if is_linear else 1) for o in value.operands]
+        operands = [self.aligned(o, made, ndim, None if is_linear else 1) for o in value.operands]
         if zeros and len(growing) == len(value.operands) and is_linear:
             self.are_zero.add(value)
         self.spans[value] = made
@@ -406,7 +427,7 @@ class GrowingValues:
         aval = np.zeros(np.broadcast_shapes(*shapes), value.aval.dtype)
         return self.body.emit(value.op, tuple(operands), value.params, aval)
 
-    def _aligned(self, x: Any, spans: Spans, ndim: int, outside: int | None = None) -> Any:
+    def aligned(self, x: Any, spans: Spans, ndim: int, outside: int | None = None) -> Any:
         """An operand of the iteration in the body, which fits to others with these spans."""
         own, shape = self.spans_of(x), np.shape(operand_aval(x))
         first = ndim - len(shape)
@@ -509,7 +530,7 @@ class GrowingValues:
             return row
         of_a = self.spans_of(a) or (None,) * left
         of_b = self.spans_of(b) or (None,) * right
-        xs = [self._aligned(a, of_a, left, 0), self._aligned(b, (of_a[-1], *of_b[1:]), right, 0)]
+        xs = [self.aligned(a, of_a, left, 0), self.aligned(b, (of_a[-1], *of_b[1:]), right, 0)]
         m, n = operand_aval(xs[0]).shape[:-1], operand_aval(xs[1]).shape[1:]
         if left == right == 1:
             terms = self.body.emit(

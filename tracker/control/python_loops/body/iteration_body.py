@@ -21,6 +21,7 @@ from tracker.control.python_loops.body.growing_values import GrowingValues
 from tracker.control.python_loops.body.moving_arrays import MovingArray
 from tracker.control.python_loops.body.ragged_slices import RaggedSlices
 from tracker.control.python_loops.body.selections import Selections
+from tracker.control.python_loops.body.shrinking_arrays import ShrinkingArrays
 from tracker.ir.graph import Atom
 from tracker.ir.lowering import Host, Loop, Map, Pick
 from tracker.ir.op import has_effect
@@ -115,6 +116,7 @@ class IterationBody:
         self.moving: dict[Value, MovingArray] = {}
         self.stacked: dict[Value, int] = {}  # what is appended, with the numbers of outputs
         self.growing = GrowingValues(self)
+        self.shrinking = ShrinkingArrays(self)
         self.selections = Selections(self)
         self.ragged = RaggedSlices(self)
         all_equations = iteration.equations
@@ -240,11 +242,15 @@ class IterationBody:
             if carry.start in self.moving:
                 after.append(self.moving[carry.start].result(results))
             else:
-                after.append(results(self.substitutes[carry.start]))
+                made = results(self.substitutes[carry.start])
+                shrinks = carry.start in self.shrinking.extents
+                after.append(self.shrinking.after(carry.start, made) if shrinks else made)
         return after, {value: results(number) for value, number in self.stacked.items()}
 
     def _end(self, carry: Carry) -> Any:
         """What the next iteration finds of a carry."""
+        if carry.start in self.shrinking.extents:
+            return self.shrinking.next(carry.start, carry.end)
         if type(carry.end) is Value and self.growing.is_growing(self.original(carry.end)):
             raise NotRollable("an array is carried whose length moves")
         return self.read(carry.end)
