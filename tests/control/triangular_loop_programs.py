@@ -452,6 +452,58 @@ class PlainStarts:
         return tuple(found)
 
 
+class Backwards:
+    """Slices that step backwards."""
+
+    @program(True, X, X[:3])
+    def autoregression(x, phi):
+        y = x.copy()
+        for t in range(3, 12):
+            y[t] = x[t] + 0.3 * (phi @ x[t : t - 3 : -1])
+        return y
+
+    @program(True, X, np.cos(X))
+    def convolution(x, h):
+        y = np.zeros(12)
+        for t in range(12):
+            y[t] = np.sum(h[: t + 1] * x[t::-1])
+        return y
+
+    @program(True, X, M)
+    def down_to_a_number(x, m):
+        s = 0.0
+        for k in range(1, 12):
+            s = s + np.sum(x[:k] * x[k:0:-1]) + np.sum(m[k, k:0:-1])
+        return s
+
+    @program(True, M)
+    def both_axes(m):
+        s = 0.0
+        for k in range(1, 12):
+            s = s + np.sum(m[k::-1, :k] * m[: k + 1, k:0:-1])
+        return s
+
+    @program(True)
+    def up_from_a_number(x):
+        s = 0.0
+        for k in range(11):
+            s = s + np.sum(x[: 11 - k] * x[:k:-1])
+        return s
+
+    @program(None)
+    def around_the_end(x):
+        s = 0.0
+        for k in range(12):
+            s = s + np.sum(x[k : k - 3 : -1])
+        return s
+
+    @program(None)
+    def written_backwards(x):
+        for k in range(1, 12):
+            x[k:0:-1] = x[:k] * 0.5
+        return x
+
+
 class Cuts:
     """Slices whose extents move, without their ends."""
 

@@ -21,6 +21,7 @@ from tracker.tape.tracing.loop_index import (
     IterationIndex,
     moves,
     plain_entry,
+    reversed_slice,
     subscript_of,
 )
 from tracker.tape.tracing.tracer import note_of_this_iteration
@@ -62,6 +63,26 @@ def _moving_index(parts: tuple[Any, ...], shape: tuple[int, ...]) -> IterationIn
     if not known:
         note_of_this_iteration()
     return IterationIndex.of(index, tuple(subscripts) if known else None)
+
+
+def turned_around(key: Any, shape: tuple[int, ...]) -> tuple[Any, Any] | None:
+    """A subscript that moves with a loop and steps backwards, as one that steps forwards, and one
+    that reverses what that gives; None of any other."""
+    parts = key if isinstance(key, tuple) else (key,)
+    if not any(type(part) is slice and part.step == -1 for part in parts) or not moves(key):
+        return None
+    forwards, reverse = [], []
+    extents = iter(shape)
+    for part in _one_entry_per_axis(parts, len(shape)):
+        extent = 1 if part is None else next(extents)
+        is_reversed = type(part) is slice and part.step == -1
+        turned = reversed_slice(part, extent) if is_reversed else part
+        if turned is None:
+            return None
+        forwards.append(turned)
+        if part is None or type(part) is slice:
+            reverse.append(slice(None, None, -1 if is_reversed else None))
+    return tuple(forwards), tuple(reverse)
 
 
 def _split_entry(part: Any) -> tuple[Any, Any]:

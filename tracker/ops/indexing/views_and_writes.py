@@ -27,6 +27,7 @@ from tracker.ops.declare.arguments import as_array, as_strong_array, refuse_keyw
 from tracker.ops.declare.casting import cast_error, cast_for_store, cast_to_out, writable_target
 from tracker.ops.declare.declare import implements
 from tracker.ops.indexing import getitem, subscripts
+from tracker.ops.indexing.canonical import turned_around
 from tracker.ops.indexing.take_repeat import flat_index, index_along_axis
 from tracker.ops.shape.create import buffer, copy, identity, join_tracked_list
 from tracker.tape.conversions import plain_integers
@@ -145,6 +146,9 @@ def _getitem(self: Tracked, key: Any) -> Any:
                 check_position(value, key)
             found = subscripts.recently_stored(self, index) if value.op is getitem.put else None
             return apply(getitem.getitem, (self,), {"index": index}) if found is None else found
+    if observers and (turned := turned_around(key, np.shape(aval_of(self)))) is not None:
+        forwards, reverse = turned
+        return self[forwards][reverse]
     try:
         read, index, arrays = subscripts.read_subscript(self, key)
     except IndexError:

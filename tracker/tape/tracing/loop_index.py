@@ -386,6 +386,21 @@ def subscript_of(part: Any, extent: int) -> AffineSubscript | None:
     return None if width.const < 0 else AffineSubscript(low, width.const)
 
 
+def reversed_slice(part: slice, extent: int) -> slice | None:
+    """The positions of a slice that steps backwards, and moves, as one that steps forwards; None
+    if it may not begin at its start, or not end at its stop."""
+    low, high = part.stop, part.start
+    last = Affine(extent - 1) if high is None else affine_form(high)
+    if last is None or last.low < 0 or last.high >= extent:
+        return None
+    if low is not None:
+        before = affine_form(low)
+        if before is None or before.low < 0 or last.minus(before).low < 0:
+            return None
+        low = low + 1
+    return slice(low, None if high is None else high + 1)
+
+
 def note_learned(*forms: Affine) -> None:
     """Something depends on the values that forms have in this iteration alone."""
     for iteration in active_iterations():
