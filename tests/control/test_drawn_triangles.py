@@ -98,10 +98,10 @@ def every_loop_pays():
 
 
 @settings(deadline=None, max_examples=min(settings.default.max_examples // 4, 40))
-@given(st.one_of(loops(), sums()), st.sampled_from([16, growing_values._MAX_MASKED]))
+@given(st.one_of(loops(), sums()), st.sampled_from([16, growing_values.MAX_MASKED]))
 def test_triangles(text, most_masked):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(growing_values, "_MAX_MASKED", most_masked)
+        patch.setattr(growing_values, "MAX_MASKED", most_masked)
         check(function_of(text))
 
 

@@ -52,7 +52,8 @@ from tracker.tape.value import NO_PARAMS, Value, operand_aval
 if TYPE_CHECKING:
     from tracker.control.python_loops.body.iteration_body import IterationBody
 
-_MAX_MASKED = 1 << 14  # elements; beyond, products of parts are faster than a short trace
+MAX_MASKED = 1 << 17  # elements; beyond, ops on parts are faster than a short trace
+_LARGE = 1 << 14  # elements of an array that is not copied in each iteration
 _MAX_PRODUCT = 1 << 24  # elements of a product of matrices, of whose rows iterations take parts:
 _MAX_WASTE = 3  # one in so many
 _INT = np.dtype(np.intp)
@@ -116,7 +117,7 @@ class GrowingValues:
 
     def mask(self, spans: Spans, shape: tuple[int, ...]) -> Value:
         """Where an array lies within its spans."""
-        if math.prod(shape) > _MAX_MASKED:
+        if math.prod(shape) > MAX_MASKED:
             raise NotRollable("most of an iteration would be to select in large arrays")
         key = spans, shape
         if key not in self.masks:
@@ -227,7 +228,7 @@ class GrowingValues:
     def read_at(self, array: Value, subscripts: Subscripts) -> Value:
         """A part of an array of the body, at subscripts that do not grow."""
         aval = part_aval(array.aval, subscripts)
-        is_large = array.aval.size > max(_MAX_MASKED, 4 * np.size(aval))
+        is_large = array.aval.size > max(min(_LARGE, MAX_MASKED), 4 * np.size(aval))
         index, arrays = self._index(subscripts, array.aval.shape, in_memory=is_large)
         if not arrays:
             if is_large:
@@ -530,18 +531,27 @@ class GrowingValues:
             return row
         of_a = self.spans_of(a) or (None,) * left
         of_b = self.spans_of(b) or (None,) * right
-        xs = [self.aligned(a, of_a, left, 0), self.aligned(b, (of_a[-1], *of_b[1:]), right, 0)]
-        m, n = operand_aval(xs[0]).shape[:-1], operand_aval(xs[1]).shape[1:]
-        if left == right == 1:
-            terms = self.body.emit(
-                multiply,
-                tuple(xs),
-                NO_PARAMS,
-                np.zeros(operand_aval(xs[0]).shape, value.aval.dtype),
-            )
-            return self._written(value, (), (), sum_, (terms,), {"axis": (0,), "keepdims": False})
-        spans = (*of_a[:-1], *of_b[1:])
-        return self._written(value, spans, (*m, *n), matmul, tuple(xs), value.params)
+        xs = self.aligned(a, of_a, left, 0), self.aligned(b, (of_a[-1], *of_b[1:]), right, 0)
+        spans, shapes = (*of_a[:-1], *of_b[1:]), [np.shape(operand_aval(x)) for x in xs]
+        if left == right == 2 or value.aval.dtype.kind not in "fc":
+            shape = (*shapes[0][:-1], *shapes[1][1:])
+            return self._written(value, spans, shape, matmul, xs, value.params)
+        return self._sum_of_products(value, spans, *xs)
+
+    def _sum_of_products(self, value: Value, spans: Spans, a: Any, b: Any) -> Value:
+        """A product with a vector, term by term: what is masked takes no time then."""
+        shape = np.shape(operand_aval(b))
+        if len(shape) == 2:
+            index = (slice(0, shape[0], 1), None)
+            column = np.zeros((shape[0], 1), operand_aval(a).dtype)
+            a = self.body.emit(getitem, (a,), {"index": index}, column)
+        shape = np.broadcast_shapes(np.shape(operand_aval(a)), shape)
+        aval = np.zeros(shape, np.result_type(value.aval))
+        terms = self.body.emit(multiply, (a, b), NO_PARAMS, aval)
+        axis = np.ndim(operand_aval(a)) - 1 if np.ndim(operand_aval(b)) == 1 else 0
+        params = {"axis": (axis,), "keepdims": False}
+        left = (*shape[:axis], *shape[axis + 1 :])
+        return self._written(value, spans, left, sum_, (terms,), params)
 
     def _row_of_product(self, value: Value, a: Any, b: Any) -> Value | None:
         """A line of a matrix times a growing part of one, neither of which changes in the loop: a
