@@ -193,6 +193,66 @@ class Triangles:
 SPD = M @ M.T + 12 * np.eye(12)
 
 
+class Views:
+    """Views of slices that grow."""
+
+    @whole(square, vector)
+    def pairs_of_rows(a, x):
+        e = a[0, 0] * 0
+        for i in range(len(a) - 1):
+            d = a[i + 1 :, :3] - a[i, :3]
+            r = np.sqrt(np.sum(d * d, axis=1) + 0.1)
+            e = e + np.sum(x[i + 1 :] * d[:, 0] / r)
+            x[i + 1 :] += np.sum(d / (r**3)[:, None], axis=1)
+        return e
+
+    @whole(square, vector)
+    def writes_into_views(a, x):
+        for i in range(len(x) - 1):
+            rows = a[i + 1 :]
+            rows[:, 0] += rows[:, 1] * x[i + 1 :]
+            rows[:, 2:4] = rows[:, 4:6] * 0.5
+            a[i:][:, ::-1][::-1] *= x * 0.9
+            a[:, i:][3] = a[:, i:][..., 2, ::-1] - x[i:]
+        return a
+
+    @whole(square, vector)
+    def positions_from_either_end(a, x):
+        y = np.zeros(len(x))
+        for i in range(len(x) - 1):
+            v = a[i, i:] * x[i:]
+            y[i] = v[0] * v[-1] + a[i:][1, 2]
+            y[i + 1 :] += v[1:] - v[:-1]
+            v[:-1] += x[i + 1 :]
+            v[-1] *= 0.5
+            y[i:] -= v
+        return y
+
+    @whole(square, vector)
+    def lines_of_what_grows(a, x):
+        y = np.zeros(len(x))
+        for i in range(len(x) - 1):
+            y[i + 1 :] += a[i + 1 :][:, i] * a[:, i + 1 :][i, ::-1]
+        return y
+
+    @program(None, M, X)
+    def positions_that_some_iterations_have_not(a, x):
+        s = x[0] * 0
+        for i in range(12):
+            s = s + np.sum(x[:i][:4]) + np.sum(x[i:][-3:]) + np.sum(x[i:][::2])
+            if i > 2:
+                s = s + x[:i][2] * a[:i, 0][-2]
+        return s
+
+    @program(None, M, X)
+    def views_in_inner_loops(a, x):
+        for i in range(1, 8):
+            v, total = a[i, i:], np.sum(a[i:] * x, axis=0)
+            for j in range(4):
+                x[j] = x[j] * 0.9 + v[j] * total[j] + v[1:][j] + np.sum(a[i:][:, j])
+        return x
+
+
 class TripCounts:
     """Loops whose trip count moves with an outer one."""
 

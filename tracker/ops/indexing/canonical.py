@@ -19,6 +19,7 @@ from tracker.tape.observers import is_tracing, observers
 from tracker.tape.record import apply, aval_of, data_of
 from tracker.tape.tracing.loop_index import (
     IterationIndex,
+    active_iterations,
     moves,
     plain_entry,
     reversed_slice,
@@ -83,6 +84,32 @@ def turned_around(key: Any, shape: tuple[int, ...]) -> tuple[Any, Any] | None:
         if part is None or type(part) is slice:
             reverse.append(slice(None, None, -1 if is_reversed else None))
     return tuple(forwards), tuple(reverse)
+
+
+def index_of_growing(x: Any, key: Any, index: Index) -> Index:
+    """The index of a subscript; of a value that may grow, with its entries."""
+    value = x._value if type(x) is Tracked else x
+    if not any(value in iteration.growing for iteration in active_iterations()):
+        return index
+    made = index if type(index) is IterationIndex else IterationIndex.of(index, None)
+    parts = _one_entry_per_axis(key if type(key) is tuple else (key,), np.ndim(value.aval))
+    subscripts = made.subscripts or (None,) * len(parts)
+    entries = [
+        part if _is_plain(part) else subscript
+        for part, subscript in zip(parts, subscripts, strict=True)
+    ]
+    if not any(
+        entry is None and part is not None for entry, part in zip(entries, parts, strict=True)
+    ):
+        made.entries = tuple(entries)
+    return made
+
+
+def _is_plain(part: Any) -> bool:
+    """Whether an entry is a plain int, a new axis, or a slice between plain ints."""
+    if type(part) is slice:
+        return all(x is None or type(x) is int for x in (part.start, part.stop, part.step))
+    return part is None or type(part) is int
 
 
 def _split_entry(part: Any) -> tuple[Any, Any]:

@@ -20,7 +20,12 @@ from tracker.ir.types import Type, type_of
 from tracker.ops.declare.arguments import as_array
 from tracker.ops.declare.casting import cast_for_item, cast_for_store
 from tracker.ops.elementwise.comparison import where
-from tracker.ops.indexing.canonical import indexed_shape, split_subscript
+from tracker.ops.indexing.canonical import (
+    canonical_index,
+    index_of_growing,
+    indexed_shape,
+    split_subscript,
+)
 from tracker.ops.indexing.gather_scatter import Index
 from tracker.ops.indexing.getitem import (
     apply_gather,
@@ -36,7 +41,7 @@ from tracker.ops.indexing.getitem import (
 )
 from tracker.tape.observers import is_tracing, observers
 from tracker.tape.record import apply, aval_of, data_of, recorded_operand, value_of, wrap
-from tracker.tape.tracing.loop_index import index_of_growing, ragged_index
+from tracker.tape.tracing.loop_index import IterationIndex, ragged_index
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value, current_epoch
 
@@ -49,10 +54,27 @@ def read_subscript(x: Any, key: Any) -> tuple[Any, Index, tuple[Any, ...]]:
         return apply_gather(x, arrays, index), index, arrays
     if observers:
         index = index_of_growing(x, key, ragged_index(key, index))
-    part = apply(getitem, (x,), {"index": index})
+    part = _read_moving(x, index) if type(index) is IterationIndex else _read(x, index)
     if type(aval_of(part)) is not np.ndarray and _has_ellipsis(key):
         part = apply(as_view, (part,))
     return part, index, ()
+
+
+def _read(x: Any, index: Index) -> Any:
+    return apply(getitem, (x,), {"index": index})
+
+
+def _read_moving(x: Any, index: IterationIndex) -> Any:
+    """x[index], by itself and then with its new axes: loops know both for more arrays."""
+    if index.subscripts is None or index.entries is not None or None not in index:
+        return _read(x, index)
+    pairs = zip(index, index.subscripts, strict=True)
+    entries, subscripts = zip(*[pair for pair in pairs if pair[0] is not None], strict=True)
+    part = _read(x, IterationIndex.of(entries, subscripts))
+    axes = tuple(
+        [part and slice(None) for part in index if part is None or isinstance(part, slice)]
+    )
+    return _read(part, index_of_growing(part, axes, canonical_index(axes, np.shape(aval_of(part)))))
 
 
 def _has_ellipsis(key: Any) -> bool:
@@ -93,6 +115,8 @@ def with_subscript_set(x: Any, key: Any, v: Any) -> Any:
     if arrays:
         _guard_mask_counts(arrays)
         return apply(scatter, (x, _cast_value(v, x), *arrays), index_params(index, arrays))
+    if observers:
+        index = index_of_growing(x, key, index)
     return apply(put, (x, _fit_value(_cast_value(v, x, cast_for_item), index, x)), {"index": index})
 
 

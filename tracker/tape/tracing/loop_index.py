@@ -118,14 +118,13 @@ Subscripts: TypeAlias = tuple[AffineSubscript | None, ...]  # an entry per axis;
 class IterationIndex(tuple[Any, ...]):
     """The canonical basic index of one iteration, and its `subscripts` in all (None: no one form).
 
-    flips: of an index that keeps all of a value that grows, whether it reverses each axis.
-    cuts: of one that leaves out its ends, how many positions at the front and at the back.
+    entries: of an index of a value that may grow: its plain ints, slices and new axes, as they were
+    given, and the subscripts of what moves, which hold along axes that do not grow.
     bounds: of a slice of the first axis, the numbers of arrays that it begins and ends at.
     """
 
     subscripts: Subscripts | None
-    flips: tuple[bool, ...] | None = None
-    cuts: tuple[tuple[int, int], ...] | None = None
+    entries: tuple[Any, ...] | None = None
     bounds: tuple[Any, ...] = ()
 
     @staticmethod
@@ -303,32 +302,6 @@ def bounds_of(value: Value) -> tuple[Any, ...]:
     """The bounds of the slice that an equation reads, or writes, if they are numbers of arrays."""
     index = value.params.get("index")
     return index.bounds if isinstance(index, IterationIndex) else ()
-
-
-def index_of_growing(x: Any, key: Any, index: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The index of a plain subscript; of a growing value, with what it does in all iterations."""
-    value = x._value if type(x) is Tracked else x
-    if type(index) is IterationIndex or not any(
-        value in iteration.growing for iteration in active_iterations()
-    ):
-        return index
-    made = IterationIndex.of(index, None)
-    parts = key if type(key) is tuple else (key,)
-    whole = [slice(None), slice(None, None, 1), slice(None, None, -1)]
-    if len(parts) == len(index) and all(type(part) is slice and part in whole for part in parts):
-        made.flips = tuple([part.step == -1 for part in parts])
-    elif None not in index and all(map(_is_cut, parts)):
-        cuts = [(part.start or 0, -(part.stop or 0)) for part in parts]
-        made.cuts = (*cuts, *[(0, 0)] * (len(index) - len(parts)))
-    return made
-
-
-def _is_cut(part: Any) -> bool:
-    """Whether an entry of a subscript leaves out some of the first and of the last positions."""
-    if type(part) is not slice or part.step not in (None, 1):
-        return False
-    is_front = part.start is None or (type(part.start) is int and part.start >= 0)
-    return is_front and (part.stop is None or (type(part.stop) is int and part.stop < 0))
 
 
 def ragged_index(key: Any, index: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -29,6 +29,7 @@ from tracker.control.python_loops.body.affine_subscripts import (
     spans_of,
     subscripts_of,
 )
+from tracker.control.python_loops.body.growing_views import GrowingViews
 from tracker.ir.lowering import Loop, Map, Pick
 from tracker.ops.elementwise.binary import add, divide, maximum, minimum, multiply, subtract
 from tracker.ops.elementwise.comparison import equal, logical_and, where
@@ -37,7 +38,7 @@ from tracker.ops.indexing.gather_scatter import HOLE
 from tracker.ops.indexing.getitem import gather, getitem, put, scatter
 from tracker.ops.linalg.matmul import matmul
 from tracker.ops.reduce.reduce import mean_, sum_
-from tracker.ops.shape.create import astype, before, iota, to_discrete
+from tracker.ops.shape.create import astype, before, copy, iota, to_discrete
 from tracker.ops.shape.shape import transpose
 from tracker.tape.record import apply, wrap
 from tracker.tape.tracing.loop_index import (
@@ -63,18 +64,20 @@ _LINEAR = (add, subtract, negative, positive)  # of zeros they make zeros
 class GrowingValues:
     """What is known of growing values: their `spans`, whether they are zero outside, and whether
     they are parts of arrays (`are_parts`), which may be anything there. `loops`: those whose
-    trip count moves."""
+    trip count moves. `same`: writes of what is there, with what they write into."""
 
     def __init__(self, body: IterationBody) -> None:
         self.body = body
         self.spans: dict[Value, Spans] = {}
         self.are_zero: set[Value] = set()
         self.are_parts: set[Value] = set()
-        self.filled: dict[tuple[Value, int], Value] = {}
+        self.filled: dict[tuple[Value, float], Value] = {}
         self.loops: set[Value] = set()
         self.numbers: dict[Affine, Any] = {}
         self.positions: dict[tuple[Affine, int], Value] = {}
         self.masks: dict[tuple[Spans, tuple[int, ...]], Value] = {}
+        self.same: dict[Value, Value] = {}
+        self.views = GrowingViews(self)
 
     def spans_of(self, x: Any) -> Spans | None:
         return self.spans.get(x) if type(x) is Value else None
@@ -154,7 +157,7 @@ class GrowingValues:
         aval = x.aval
         return self.body.emit(where, (self.mask(spans, aval.shape), x, other), NO_PARAMS, aval)
 
-    def _filled(self, x: Value, number: int) -> Value:
+    def _filled(self, x: Value, number: float) -> Value:
         """A growing value of the iteration in the body, with a number outside of its spans."""
         made: Value = self.body.read(x)
         if number == 0 and x in self.are_zero:
@@ -169,7 +172,7 @@ class GrowingValues:
         """Write a read at subscripts that move with this loop, or grow."""
         base = value.operands[0]
         if base in self.spans:
-            raise NotRollable("a part of a slice whose extent moves is read")
+            return self.views.read(value)
         if base not in self.body.dependent:
             return self.read_unwritten(base, value)
         subscripts = subscripts_of(value)
@@ -276,7 +279,7 @@ class GrowingValues:
         """Write a write at subscripts that move with this loop, or grow."""
         base, part = value.operands
         if base in self.spans:
-            raise NotRollable("a part of a slice whose extent moves is written")
+            return self.views.write(value)
         if self.rewrites_itself(value):
             same: Value = self.body.read(base)
             return same
@@ -315,6 +318,7 @@ class GrowingValues:
         base, part = value.operands
         if type(part) is not Value:
             return False
+        part = self.same.get(part, part)
         is_read = part in self.body.made and part.op is getitem and part.operands[0] is base
         is_written = base in self.body.made and base.op is put and base.operands[1] is part
         return (is_read and subscripts_of(part) == subscripts_of(value)) or (
@@ -345,11 +349,10 @@ class GrowingValues:
         op = value.op
         if isinstance(op.lower, Map) and set(value.params) <= {"dtype"}:
             return self._write_elementwise(value)
-        index = value.params.get("index")
-        if op is getitem and isinstance(index, IterationIndex) and index.flips is not None:
-            return self._write_flip(value, index.flips)
-        if op is getitem and isinstance(index, IterationIndex) and index.cuts is not None:
-            return self._write_cut(value, index.cuts)
+        if op is getitem:
+            return self.views.read(value)
+        if op is put:
+            return self.views.write(value)
         if isinstance(op.lower, Loop):
             return self._write_loop(value)
         if isinstance(op.lower, Pick):
@@ -360,55 +363,19 @@ class GrowingValues:
             return self._write_mean(value)
         if op is gather:
             return self._write_gather(value)
-        if op is transpose:
-            return self._write_transpose(value)
+        if op is copy or op is transpose:
+            return self._write_rearranged(value)
         if op is matmul:
             return self._write_product(value)
         raise NotRollable(f"{op.name} of a slice whose extent moves")
 
-    def _write_flip(self, value: Value, flips: tuple[bool, ...]) -> Value:
+    def _write_rearranged(self, value: Value) -> Value:
         (x,) = value.operands
-        given = self.body.read(x)
-        index = [slice(0, n, 1) for n in given.aval.shape]
-        spans = list(self.spans[x])
-        for axis, span in enumerate(spans):
-            n = given.aval.shape[axis]
-            if flips[axis]:
-                index[axis] = slice(n - 1, None, -1)
-            if flips[axis] and span is not None:
-                low, high = Affine(n).minus(span.high), Affine(n).minus(span.low)
-                spans[axis] = Span(low, high, n)
-        self.spans[value] = tuple(spans)
-        for known in (self.are_zero, self.are_parts):
-            known.update({value} if x in known else ())
-        return self.body.emit(getitem, (given,), {"index": tuple(index)}, given.aval)
-
-    def _write_cut(self, value: Value, cuts: tuple[tuple[int, int], ...]) -> Value:
-        """Write a slice without the first and the last positions of its axes."""
-        (x,) = value.operands
-        given = self.body.read(x)
-        index, spans = [], list(self.spans[x])
-        for axis, (span, (front, back)) in enumerate(zip(self.spans[x], cuts, strict=True)):
-            n = given.aval.shape[axis]
-            index.append(slice(front, n - back, 1))
-            if span is not None and front + back:
-                if span.width.low < front + back:
-                    raise NotRollable("a slice of a short array has fewer positions")
-                high = span.high.minus(Affine(front + back))
-                spans[axis] = Span(span.low, high, n - front - back)
-        self.spans[value] = tuple(spans)
-        if x in self.are_parts:
-            self.are_parts.add(value)
-        made = given.aval[tuple(index)]
-        return self.body.emit(getitem, (given,), {"index": tuple(index)}, made)
-
-    def _write_transpose(self, value: Value) -> Value:
-        (x,), axes = value.operands, value.params["axes"]
-        self.spans[value] = tuple([self.spans[x][axis] for axis in axes])
-        for known in (self.are_zero, self.are_parts):
-            known.update({value} if x in known else ())
-        given = self.body.read(x)
-        return self.body.emit(transpose, (given,), value.params, given.aval.transpose(axes))
+        spans, aval = self.spans[x], self.body.read(x).aval
+        if value.op is transpose:
+            axes = value.params["axes"]
+            spans, aval = tuple([spans[axis] for axis in axes]), aval.transpose(axes)
+        return self.views.rearrange(value, spans, aval)
 
     def _write_elementwise(self, value: Value) -> Value:
         ndim = np.ndim(value.aval)

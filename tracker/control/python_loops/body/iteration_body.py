@@ -161,7 +161,9 @@ class IterationBody:
     def _moves(self, value: Value) -> bool:
         """Whether a value is read or written at a subscript that moves with this loop."""
         index = value.params.get("index")
-        if not isinstance(index, IterationIndex) or index.flips is not None or index.bounds:
+        if not isinstance(index, IterationIndex) or index.bounds:
+            return False
+        if index.subscripts is None and index.entries is not None:
             return False
         if index.subscripts is None:
             raise NotRollable("a position wraps around, or a slice changes its length")
