@@ -51,6 +51,23 @@ class Slices:
             s = s + np.mean(x[: i + 1]) * x[i]
         return s
 
+    @program(True, X)
+    def carries_a_slice(x):
+        """At first it has as many elements as all of the array that later ones are cut from."""
+        v, s = np.exp(x[:11]), x[0] * 0
+        for i in range(11, 0, -1):
+            s = s + np.sum(v) * x[i]
+            v = np.exp(x[:i])
+        return s
+
+    @program(False, X)
+    def selects_of_slices(x):
+        s = x[0] * 0
+        for i in range(1, 12):
+            v = x[:i]
+            s = s + np.sum(v[v > 0.9]) * x[i] + np.mean(np.exp(v[v > 0.2])) + np.sum(v[True])
+        return s
+
     @program(None)
     def iterates_a_slice(x):
         s = x[0] * 0
@@ -193,6 +210,87 @@ class Triangles:
 SPD = M @ M.T + 12 * np.eye(12)
 
 
+class Squares:
+    """Slices that grow along two axes."""
+
+    @whole(definite, vector)
+    def gaussian_elimination(a, b):
+        n = len(b)
+        for k in range(n - 1):
+            f = a[k + 1 :, k] / a[k, k]
+            a[k + 1 :, k:] -= f[:, None] * a[k, k:]
+            b[k + 1 :] -= f * b[k]
+        x = np.zeros(n)
+        for k in range(n - 1, -1, -1):
+            x[k] = (b[k] - a[k, k + 1 :] @ x[k + 1 :]) / a[k, k]
+        return x
+
+    @whole(definite)
+    def lu_in_place(a):
+        for k in range(len(a) - 1):
+            a[k + 1 :, k] /= a[k, k]
+            a[k + 1 :, k + 1 :] -= np.outer(a[k + 1 :, k], a[k, k + 1 :])
+        return a
+
+    @whole(definite)
+    def lu_with_new_axes_in_subscripts(a):
+        for k in range(len(a) - 1):
+            a[k + 1 :, k] /= a[k, k]
+            a[k + 1 :, k + 1 :] -= a[k + 1 :, k, None] * a[k, None, k + 1 :]
+        return a
+
+    @whole(definite)
+    def cholesky_that_looks_right(a):
+        factor = np.zeros_like(a)
+        for k in range(len(a)):
+            factor[k, k] = np.sqrt(a[k, k])
+            factor[k + 1 :, k] = a[k + 1 :, k] / factor[k, k]
+            column = factor[k + 1 :, k]
+            a[k + 1 :, k + 1 :] -= column[:, None] * column[None, :]
+        return factor
+
+    @whole(definite)
+    def modified_gram_schmidt(a):
+        q = np.zeros_like(a)
+        for j in range(len(a)):
+            q[:, j] = a[:, j] / np.linalg.norm(a[:, j])
+            a[:, j + 1 :] -= np.outer(q[:, j], q[:, j] @ a[:, j + 1 :])
+        return q
+
+    @whole(definite)
+    def reflections(a):
+        for k in range(len(a) - 1):
+            v = a[k:, k].copy()
+            v[0] += np.sign(v[0]) * np.linalg.norm(v)
+            v /= np.linalg.norm(v)
+            a[k:, k:] -= 2 * np.outer(v, v @ a[k:, k:])
+        return a
+
+    @whole(square, vector)
+    def products_of_squares(a, x):
+        y = np.zeros(len(x))
+        for k in range(1, len(x)):
+            y[k] = x[:k] @ a[:k, :k] @ x[:k] / k
+            y[k:] += a[k:, k:].T @ x[k:] - np.transpose(a[:k, k:]) @ x[:k]
+        return y
+
+    @program(True, np.triu(M), np.where(np.tri(12, 12, -1) > 0, np.nan, M))
+    def what_is_no_number_outside_of_squares(a, b):
+        s = np.zeros(12)
+        for k in range(12):
+            s[k:] += np.max(b[k, k:]) + b[k, k:][::-1] + np.linalg.norm(b[k, k:])
+            a[k, k:] -= np.outer(b[: k + 1, k], b[k, k:])[0]
+        return a, s
+
+    @program(None, M)
+    def squares_of_other_extents(a):
+        for k in range(1, 6):
+            a[k:, k:] -= 0.1 * np.outer(a[k:, 0], a[0, : 12 - k])
+            a[:k, :k] += 0.1 * a[k : 2 * k, 12 - k :]
+            a[: 2 * k, :k] += 0.1 * np.outer(a[k, 12 - 2 * k :], a[:k, k])
+        return a
+
+
 class Views:
     """Views of slices that grow."""
 
@@ -251,6 +349,68 @@ class Views:
             for j in range(4):
                 x[j] = x[j] * 0.9 + v[j] * total[j] + v[1:][j] + np.sum(a[i:][:, j])
         return x
+
+
+class Folds:
+    """Reductions of slices that grow."""
+
+    @whole(square, vector)
+    def extremes(a, x):
+        y = np.zeros(len(x))
+        for i in range(len(x)):
+            y[i] = np.max(x[: i + 1]) * np.min(a[i, i:]) + np.amax(-a[i:, : i + 1])
+            y[i:] -= np.max(a[i:] * x, axis=1) + a[: i + 1, i:].min(axis=0)
+        return y
+
+    @program(True, np.minimum(M, 1.0), np.array([1.0, 0.5, -np.inf] * 4))
+    def ties(m, x):
+        y = np.zeros(12)
+        for i in range(2, 12):
+            y[i] = np.max(m[i, i:]) + np.max(np.exp(x[:i])) - np.min(np.maximum(m[:i, :i], 0.7))
+        return y
+
+    @program(True, np.full(12, -np.inf), np.full(12, 2, np.int32), X > 0.9)
+    def extremes_that_are_those_of_nothing(x, k, b):
+        s = 0.0
+        for i in range(11):
+            s = s + np.exp(np.max(x[i:])) + np.max(k[i:]) * np.min(k[: i + 1]) + np.max(b[i:])
+        return s
+
+    @whole(square, vector)
+    def products_and_predicates(a, x):
+        y = np.zeros(len(x))
+        for i in range(len(x)):
+            y[i] = np.prod(x[:i]) + np.where(np.any(x[:i] > 1.5), 0.5, x[i])
+            y[i:] += np.prod(a[i:, :3], axis=1) * np.all(a[:i] > 0.4)
+            y[:i] += np.where(x[:i] > 1.0, x[:i], 0.3) * np.inner(x[:i], a[i, :i])
+        return y
+
+    @program(None, X)
+    def greatest_of_possibly_nothing(x):
+        s = x[0]
+        for i in range(12):
+            s = s * 0.9 + np.max(x[:i], initial=0.5) + np.max(x[i:][x[i:] > 3], initial=0.1)
+        return s
+
+    @program(None, M, X)
+    def means_where_and_places_where(m, x):
+        s = x[0]
+        for i in range(1, 12):
+            s = (
+                s * 0.9
+                + np.mean(x[:i], where=x[:i] > 0.2)
+                + np.mean(x[:i], where=np.True_)
+                + len(np.where(x[:i] > 1.0)[0])
+            )
+            s = s + np.linalg.norm(m[:i], axis=1)[0] + np.linalg.norm(m[:i, :i], 1)
+        return s
+
+    @program(False, X)
+    def spread_of_slices(x):
+        s = x[0]
+        for i in range(1, 12):
+            s = s * 0.9 + np.std(x[:i]) + np.var(x[i:]) + np.median(x[:i])
+        return s
 
 
 class TripCounts:

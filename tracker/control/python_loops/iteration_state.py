@@ -85,7 +85,8 @@ _ATTRIBUTE_NAMES = (
     "transpose update values var"
 )
 _NUMPY_NAMES_OF_GROWING = (
-    "arange copy dot empty eye flip float32 float64 identity int32 int64 matmul mean ones sum zeros"
+    "all amax amin any arange copy dot empty eye flip float32 float64 identity inner int32 int64 "
+    "matmul max mean min ones outer prod sum transpose where zeros"
 )
 _CONTAINERS = (tuple, set, frozenset, *SEQUENCES, *MAPPINGS)
 _BUILTINS = frozenset(
@@ -97,10 +98,11 @@ _BUILTINS = frozenset(
     )
 )
 _NUMPY = frozenset(getattr(np, name) for name in _NUMPY_NAMES.split())
-_NUMPY_OF_GROWING = frozenset(getattr(np, name) for name in _NUMPY_NAMES_OF_GROWING.split())
-_ATTRIBUTES_OF_GROWING = frozenset(
-    ["T", "copy", "dot", "dtype", "mean", "ndim", "shape", "size", "sum"]
+_NUMPY_OF_GROWING = frozenset(
+    (*(getattr(np, name) for name in _NUMPY_NAMES_OF_GROWING.split()), np.linalg.norm)
 )
+_NAMES_OF_GROWING = "T all any copy dot dtype max mean min ndim prod shape size sum transpose"
+_ATTRIBUTES_OF_GROWING = frozenset(_NAMES_OF_GROWING.split())
 _WRITING = frozenset(("copyto", "put", "place", "putmask", "put_along_axis", "fill_diagonal"))
 _ATTRIBUTES = frozenset(_ATTRIBUTE_NAMES.split())
 _UNKNOWN = object()  # what a method or a property gives

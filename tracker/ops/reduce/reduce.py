@@ -152,8 +152,9 @@ def _install_reduction(
             a = mask_elements(a, where, fill)
         has_initial = initial is not NO_VALUE and initial is not None
         axes, keep_axes = normalize_reduced_axes(a, axis), _flag(keepdims)
-        if has_initial and neutral is None and 0 in (np.shape(a)[i] for i in axes):
-            a = as_array(a)
+        if has_initial and neutral is None:
+            a = as_array(a)  # its `shape` is what loops note
+        if has_initial and neutral is None and 0 in (a.shape[i] for i in axes):
             shape = reduced_shape(Type(a.shape, a.dtype), axes, keep_axes)
             return store_out(out, np.full_like(a, initial, shape=shape)[()], "unsafe")
         y = apply(op, (a,), {"axis": axes, "keepdims": keep_axes})
@@ -245,7 +246,7 @@ def mean(
 
 def _count_unmasked(a: Any, where: Any, axis: Any, keepdims: Any) -> Any:
     """The number of elements that `where` selects, per reduction."""
-    mask = np.broadcast_to(where, np.shape(a))
+    mask = np.broadcast_to(where, as_array(a).shape)
     return np.asarray(np.sum(mask, axis=axis, keepdims=_flag(keepdims)))
 
 

@@ -200,16 +200,15 @@ class SymbolicIteration:
             subscripts, operands = None, operands[:1]
         elif value.op.name == "pick" and value.params["at"] < operands[0].params.get("carries", 0):
             return
+        values = [o for o in operands if type(o) is Value]
         is_array = type(value.aval) in (np.ndarray, tuple)
         if type(value.aval) is np.ndarray and value.aval.dtype == np.bool_:
             self.masks.add(value)
         is_selection = value.op.name == "gather" and "counts" in value.params
-        grows = is_selection and not self.masks.isdisjoint(operands[1:])
+        grows = is_selection and not self.masks.isdisjoint(values)
         grows |= any(subscript is not None and subscript.grows for subscript in subscripts or ())
         grows |= bounds_of(value) != ()
-        if is_array and (
-            grows or not self.growing.isdisjoint(o for o in operands if type(o) is Value)
-        ):
+        if is_array and (grows or not self.growing.isdisjoint(values)):
             self.growing.add(value)
 
 

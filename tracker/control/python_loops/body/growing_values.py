@@ -12,6 +12,7 @@ Invariant: any other op on a growing value raises `NotRollable`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,14 +31,16 @@ from tracker.control.python_loops.body.affine_subscripts import (
     subscripts_of,
 )
 from tracker.control.python_loops.body.growing_views import GrowingViews
-from tracker.ir.lowering import Loop, Map, Pick
+from tracker.ir.lowering import Loop, Map, Pick, Reduce
+from tracker.ir.op import Op
 from tracker.ops.elementwise.binary import add, divide, maximum, minimum, multiply, subtract
 from tracker.ops.elementwise.comparison import equal, logical_and, where
 from tracker.ops.elementwise.unary import logical_not, negative, positive
 from tracker.ops.indexing.gather_scatter import HOLE
 from tracker.ops.indexing.getitem import gather, getitem, put, scatter
 from tracker.ops.linalg.matmul import matmul
-from tracker.ops.reduce.reduce import mean_, sum_
+from tracker.ops.reduce.predicates import all_, any_
+from tracker.ops.reduce.reduce import max_, mean_, min_, prod_, sum_
 from tracker.ops.shape.create import astype, before, copy, iota, to_discrete
 from tracker.ops.shape.shape import transpose
 from tracker.tape.record import apply, wrap
@@ -58,6 +61,7 @@ _LARGE = 1 << 14  # elements of an array that is not copied in each iteration
 _MAX_PRODUCT = 1 << 24  # elements of a product of matrices, of whose rows iterations take parts:
 _MAX_WASTE = 3  # one in so many
 _INT = np.dtype(np.intp)
+_FOLDS = (sum_, prod_, max_, min_, any_, all_)
 _LINEAR = (add, subtract, negative, positive)  # of zeros they make zeros
 
 
@@ -357,8 +361,8 @@ class GrowingValues:
             return self._write_loop(value)
         if isinstance(op.lower, Pick):
             return self._write_pick(value)
-        if op is sum_:
-            return self._write_sum(value)
+        if op in _FOLDS:
+            return self._write_fold(value)
         if op is mean_:
             return self._write_mean(value)
         if op is gather:
@@ -431,24 +435,48 @@ class GrowingValues:
         aval = np.zeros(shape, x.aval.dtype)
         return self.body.emit(gather, (x, at), {"index": tuple(index)}, aval)
 
-    def _write_sum(self, value: Value) -> Value:
+    def _write_fold(self, value: Value) -> Value:
+        """Write a reduction, of which an axis that grows has the reduction's identity outside."""
         (x,) = value.operands
-        spans, axes, keepdims = self.spans[x], value.params["axis"], value.params["keepdims"]
-        given = self._filled(x, 0)
-        left = [
-            None if at in axes else span
-            for at, span in enumerate(spans)
+        grown = [self.spans[x][axis] for axis in value.params["axis"] if self.spans[x][axis]]
+        if value.op is max_ or value.op is min_:
+            return self._write_extreme(value, grown)
+        if not grown:
+            return self._folded(value, value.op, self.aligned(x, self.spans[x], np.ndim(x.aval)))
+        return self._folded(value, value.op, self._filled(x, _identity(value.op, x)))
+
+    def _folded(self, value: Value, op: Any, given: Value) -> Value:
+        """A reduction of an array of the body by the axes of a reduction of the iteration."""
+        (x,), axes, keepdims = value.operands, value.params["axis"], value.params["keepdims"]
+        pairs = [
+            (None, 1) if at in axes else (span, n)
+            for at, (span, n) in enumerate(zip(self.spans[x], given.aval.shape, strict=True))
             if keepdims or at not in axes
         ]
-        shape = [
-            1 if at in axes else n
-            for at, n in enumerate(given.aval.shape)
-            if keepdims or at not in axes
-        ]
-        return self._written(value, tuple(left), tuple(shape), sum_, (given,), value.params)
+        spans, shape = tuple([span for span, _ in pairs]), tuple([n for _, n in pairs])
+        return self._written(value, spans, shape, op, (given,), value.params)
+
+    def _write_extreme(self, value: Value, grown: Sequence[Span | None]) -> Value:
+        (x,) = value.operands
+        if any(span and span.width.low < 1 for span in grown):
+            raise NotRollable("the greatest or least element of what may be none")
+        if not grown:
+            return self._folded(value, value.op, self.aligned(x, self.spans[x], np.ndim(x.aval)))
+        kind, start = value.aval.dtype.kind, _identity(value.op, x)
+        if kind not in "biuf":
+            raise NotRollable("the greatest or least of complex numbers of a slice")
+        made = self._folded(value, value.op, self._filled(x, start))
+        if kind != "f":
+            return made
+        # Where all are infinite, what is outside is as great: the derivatives are those of a mean.
+        operands = made, value.aval.dtype.type(start)
+        is_start = self.body.emit(equal, operands, NO_PARAMS, np.zeros(made.aval.shape, np.bool_))
+        mean = self._write_mean(value)
+        return self.body.emit(where, (is_start, mean, made), NO_PARAMS, made.aval)
 
     def _write_mean(self, value: Value) -> Value:
         (x,) = value.operands
+        total = self._folded(value, sum_, self._filled(x, 0))
         count: Any = 1
         for axis in value.params["axis"]:
             span = self.spans[x][axis]
@@ -457,7 +485,7 @@ class GrowingValues:
             count = count * factor if is_known else self._emit_int(multiply, factor, count)
         if type(count) is Value:
             count = self.body.emit(to_discrete, (count,), {"dtype": _INT}, np.intp(0))
-        return self.mean(self._write_sum(value), count, np.result_type(value.aval))
+        return self.mean(total, count, np.result_type(value.aval))
 
     def mean(self, total: Value, count: Any, dtype: np.dtype[Any]) -> Value:
         """A mean, by a sum and the number of its terms: NaN of none, which has no derivative."""
@@ -625,3 +653,10 @@ class GrowingValues:
             self.spans[value] = spans
         aval = np.zeros(shape, np.result_type(value.aval))[()]
         return self.body.emit(op, operands, params, aval)
+
+
+def _identity(fold: Op, x: Value) -> float:
+    """The number that elements of a reduction may have without an effect on the result."""
+    assert isinstance(fold.lower, Reduce)
+    start: float = fold.lower.identity(np.result_type(x.aval))
+    return start

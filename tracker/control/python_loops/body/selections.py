@@ -70,6 +70,8 @@ class Selections:
         is_mask = len(value.operands) == count and value.params["index"] == (HOLE,)
         if not is_mask or np.shape(operand_aval(x)) != np.shape(mask.aval):
             raise NotRollable("a mask of some axes, or beside other subscripts")
+        if self.body.growing.spans_of(x) or self.body.growing.spans_of(mask):
+            raise NotRollable("a mask selects of a slice whose extent moves")
         return x, mask
 
     def _write_part(self, value: Value) -> Value:
