@@ -72,3 +72,22 @@ def test_gradients_up_to_a_number(f):
         return tracker.gradient(lambda a, x: np.sum(f(a + 0.0, x + 0.0) ** 2), a, x)
 
     agree(slopes, a, x)
+
+
+def _eliminated(a, x):
+    for k in range(N - 1):
+        a[k + 1 :, k + 1 :] -= np.outer(x[k + 1 :], a[k, k + 1 :])
+        a[:k, k + 1 :] += x[k]
+    return a
+
+
+@pytest.mark.parametrize("special", [-0.0, np.nan, np.inf])
+def test_what_a_mask_leaves_alone_stays(special):
+    """It is not stored again, and would not be another number if it were."""
+    a, x = _matrix(), np.linspace(0.5, 1.5, N) / N
+    a[:, 0] = a[-1] = special
+    want, fast = _eliminated(a.copy(), x), tracker.jit(_eliminated)
+    for _ in range(2):
+        got = fast(a.copy(), x)
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(want))

@@ -20,6 +20,7 @@ from tracker.jit.scalar.values import ScalarValue, literal
 from tracker.jit.schedule.affine import IndexEmitter, linear_position
 from tracker.jit.schedule.buffer_coalescing import BufferAccess
 from tracker.jit.schedule.plan_data import (
+    Buffer,
     Kernel,
     Location,
     Store,
@@ -49,6 +50,7 @@ class LoopBody:
         self.index = index
         self.tools: IndexEmitter = writer.tools(ranges)
         self.done: dict[Any, ScalarValue] = {}
+        self.loaded: dict[str, Any] = {}  # names -> buffers and positions
         self.casts: dict[tuple[str, Any], ScalarValue] = {}
         self.access = BufferAccess()
         writer.bodies.append(self.access)
@@ -99,12 +101,15 @@ class LoopBody:
             x = self.cast(self.value(store.value, self._index_of(self.index, store.value)), dtype)
         if scatter_stores.accumulates(store) and x.name == literal(0, dtype).name:
             return
-        self.writer.effects += 1
         if store.eqn is not None:
+            self.writer.effects += 1
             scatter_stores.emit_store(self, store, store.eqn, x)
             return
         at = self._position(store.location, self.index)
         self.add_write(store.location, at)
+        if self.loaded.get(x.name) == self._place(store.location, at) and not store.adds:
+            return  # what is there: in a part of a loop that a mask leaves alone
+        self.writer.effects += 1
         where = self.writer.target(store.location, at, self.tools)
         if store.adds:
             x = self.e.add(self.e.load(where, dtype), x)
@@ -127,8 +132,11 @@ class LoopBody:
 
     def add_write(self, location: Location, at: Any) -> None:
         """Record that an element is written, at this position in a location."""
-        buffer = self.writer.shared_buffer(memory_of(location))
-        self.access.add_write(buffer, at + location.start)
+        self.access.add_write(*self._place(location, at))
+
+    def _place(self, location: Location, at: Any) -> tuple[Buffer, Any]:
+        """The memory that an element is in, and its position there."""
+        return self.writer.shared_buffer(memory_of(location)), at + location.start
 
     def _position(self, location: Location, index: Sequence[Any]) -> Any:
         """The position of an element within a location."""
@@ -194,10 +202,12 @@ class LoopBody:
 
     def _load(self, var: Var, location: Location, index: tuple[Any, ...]) -> ScalarValue:
         at = self._position(location, index)
-        buffer = self.writer.shared_buffer(memory_of(location))
-        self.access.add_read(buffer, at + location.start)
+        place = self._place(location, at)
+        self.access.add_read(*place)
         where = self.writer.source(location, at, self.tools)
-        return self.e.load(where, var.type.dtype, memory_of(location).is_ours)
+        loaded = self.e.load(where, var.type.dtype, memory_of(location).is_ours)
+        self.loaded[loaded.name] = place
+        return loaded
 
     def reader(self, eqn: Eqn) -> Callable[[int, Sequence[Any]], str]:
         """A function that emits the integers of operands that an equation's formulas read."""

@@ -75,6 +75,9 @@ class RealEmitter:
     # Arithmetic
 
     def add(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
+        for x, y in ((a, b), (b, a)):
+            if _changes_nothing(y, -0.0):
+                return x
         if a.dtype.kind == "f":
             return self._op("fadd reassoc" if self.reassociate else "fadd", a, b)
         if a.dtype == _BOOL:
@@ -82,6 +85,8 @@ class RealEmitter:
         return self._op("add", a, b)
 
     def sub(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
+        if _changes_nothing(b, 0.0):
+            return a
         return self._op("fsub" if a.dtype.kind == "f" else "sub", a, b)
 
     def mul(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
@@ -363,6 +368,13 @@ class RealEmitter:
         if index == "0":
             return base
         return self.write(f"getelementptr inbounds {memory_type(dtype)}, ptr {base}, i64 {index}")
+
+
+def _changes_nothing(x: ScalarValue, zero: float) -> bool:
+    """Whether a number is a literal zero, of floats the one of this sign."""
+    if x.value is None or x.value != 0 or x.dtype.kind not in "fiu":
+        return False
+    return x.dtype.kind != "f" or math.copysign(1.0, x.value) == math.copysign(1.0, zero)
 
 
 def module_text(functions: Iterable[str], needs: ModuleNeeds) -> str:
