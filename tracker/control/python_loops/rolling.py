@@ -19,6 +19,7 @@ from tracker.control.python_loops.attempts import Attempts, IterationRange
 from tracker.control.python_loops.body.affine_subscripts import NotRollable
 from tracker.control.python_loops.body.constants import ConstantValues
 from tracker.control.python_loops.body.iteration_body import Carry, Iteration, IterationBody, Symbol
+from tracker.control.python_loops.body.vectorised_loop import vectorise
 from tracker.control.python_loops.growing_lists import GrowingLists, with_plain_numbers
 from tracker.control.python_loops.iteration_carries import (
     CarriedPlaces,
@@ -441,7 +442,9 @@ class LoopRoller:
         if len(numbers) == len(lists.values) and exact and all(data is not None for data in exact):
             return None  # the plain loop is as fast
         run.iteration.appended = [value for value in lists.values if value not in numbers]
-        results, stacks = body.after(RecordedLoop([body], takes_all=True).record())
+        results, stacks = vectorise(body), dict[Value, Any]()
+        if results is None:
+            results, stacks = body.after(RecordedLoop([body], takes_all=True).record())
         if any(type(x) is not Tracked for x in stacks.values()):
             return None  # nothing that it reads is tracked
         found = [

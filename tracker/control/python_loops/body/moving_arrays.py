@@ -70,7 +70,8 @@ def _ends_before(a: AffineSubscript, b: AffineSubscript, variable: LoopVariable)
 
 class MovingArray:
     """An array that an iteration writes. `is_whole`: it is carried as it is; otherwise what is
-    written is in `windows`, and the other accesses are reads of the initial array."""
+    written is in `windows`, and the other accesses are reads of the initial array. `groups`: the
+    accesses, divided so that those of two groups never touch; none if some are not understood."""
 
     def __init__(self, body: IterationBody, carry: Carry) -> None:
         self.body, self.start, self.initial = body, carry.start, value_of(carry.origin)
@@ -78,6 +79,7 @@ class MovingArray:
         self.accesses: dict[Value, _Access] = {}
         self.windows: list[_Window] = []
         self.window_of: dict[Value, _Window] = {}
+        self.groups: list[list[_Access]] = []
         try:
             # What is written into lines goes back into the array by the number of iterations.
             self.is_whole = bool(body.iteration.conditions) or not self._find_accesses(carry.end)

@@ -1,0 +1,373 @@
+"""Inner loops whose iterations are independent, as array operations of the iteration around them.
+
+    for i in range(k + 1, n):            ->    f = A[k + 1 :, k] / A[k, k]
+        f = A[i, k] / A[k, k]                  A[k + 1 :, k:] -= f[:, None] * A[k, k:]
+        A[i, k:] -= f * A[k, k:]
+
+Where the trip count moves with an outer loop, what an iteration reads and writes is a line of a
+slice that grows, which the body of the outer loop knows (`growing_values.py`). One loop is left,
+and its kernels go over whole arrays. Start at `vectorise`.
+
+An iteration may read and write one line of an array, the same one each time, and other parts that
+no iteration writes; and it may add to numbers, arrays, and parts at subscripts that do not move.
+
+Invariant: iterations do not see what others have written. What is not known to be so raises
+`NotRollable`, and the loop stays a loop.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.control.python_loops.body import growing_values
+from tracker.control.python_loops.body.affine_subscripts import (
+    NotRollable,
+    bounding_subscripts,
+    read_affine,
+    subscripts_of,
+    write_affine,
+)
+from tracker.control.python_loops.body.iteration_body import Carry, IterationBody
+from tracker.control.python_loops.body.moving_arrays import MovingArray
+from tracker.ir.lowering import Map, Reduce
+from tracker.ir.op import has_effect
+from tracker.ir.types import type_of
+from tracker.ops.elementwise.binary import add, multiply, subtract
+from tracker.ops.indexing.getitem import getitem, put
+from tracker.ops.linalg.matmul import matmul
+from tracker.ops.reduce.reduce import sum_
+from tracker.ops.shape.create import copy
+from tracker.support.structs import record
+from tracker.tape.record import apply, aval_of, wrap
+from tracker.tape.tracing.loop_index import (
+    Affine,
+    AffineSubscript,
+    IterationIndex,
+    Subscripts,
+    bounds_of,
+)
+from tracker.tape.value import NO_PARAMS, Value, operand_aval
+
+_ALL = slice(None)
+
+
+def vectorise(body: IterationBody) -> list[Any] | None:
+    """What the carries of a loop are after it, by operations on arrays; None if its trip count does
+    not move with an outer loop, or its iterations are not independent."""
+    iteration = body.iteration
+    outer = iteration.tracer.iterations
+    if not body.counts.terms or body.counts.low < 0 or not outer:
+        return None
+    if iteration.appended or iteration.conditions or not all(each.may_grow for each in outer):
+        return None
+    try:
+        return _VectorisedLoop(body).results()
+    except NotRollable:
+        return None
+
+
+@record()
+class _Lines:
+    """A value of all iterations: an array whose first axis counts them, and the most elements that
+    it may have."""
+
+    array: Any
+    most: int
+
+
+@record()
+class _Sum:
+    """A number, an array, or a part of one, and what the iterations add to it: terms, with whether
+    they are subtracted. `writes`: of the array that it is a part of, when it was read."""
+
+    of: Any
+    writes: int = 0
+    terms: tuple[tuple[_Lines, bool], ...] = ()
+
+
+@record(eq=False)
+class _Array:
+    """An array that iterations read and write: what it is now, and how often it was written."""
+
+    moving: MovingArray
+    now: Any
+    writes: int = 0
+
+
+class _VectorisedLoop:
+    """Writes the equations of one iteration for all of them.
+
+    known   values of the iteration: those of all iterations, sums, or what all iterations have
+    arrays  versions of the arrays that it writes
+    """
+
+    def __init__(self, body: IterationBody) -> None:
+        self.body, self.variable = body, body.variable
+        self.known: dict[Value, Any] = {}
+        self.arrays: dict[Value, _Array] = {}
+
+    def results(self) -> list[Any]:
+        """Record the equations; returns what the carries are after the loop."""
+        for carry in self.body.iteration.carries:
+            self._begin(carry)
+        for value, _, _ in self.body.needed:
+            if value in self.body.dependent:
+                self._record(value)
+        return [self._end(carry) for carry in self.body.iteration.carries]
+
+    def _begin(self, carry: Carry) -> None:
+        if isinstance(carry.start.aval, np.ndarray):
+            moving = MovingArray(self.body, carry)
+            if moving.groups:
+                array = _Array(moving, wrap(moving.initial))
+                self.arrays.update(dict.fromkeys(moving.versions, array))
+                for group in moving.groups:
+                    _check_group(group, self.body)
+                return
+        self.known[carry.start] = _Sum(carry.start)
+
+    def _end(self, carry: Carry) -> Any:
+        end = carry.end
+        if end is carry.start:
+            return carry.origin
+        if carry.start in self.arrays:
+            return self.arrays[carry.start].now
+        found = self.known.get(end)
+        if type(found) is not _Sum or found.of is not carry.start:
+            raise NotRollable("iterations read what others have given")
+        made = _total(carry.origin, found)
+        if type_of(aval_of(made)) != type_of(operand_aval(end)):
+            raise NotRollable("a sum has another type than its terms")
+        return made
+
+    def _record(self, value: Value) -> None:
+        op = value.op
+        if has_effect(op) or bounds_of(value) or self.body.selections.concerns(value):
+            raise NotRollable("not an operation on arrays")
+        if type(value.aval) is not np.ndarray and not isinstance(value.aval, np.generic):
+            raise NotRollable("a plain number moves with the loop")
+        base = value.operands[0] if op in (getitem, put) else None
+        if type(base) is Value and base in self.arrays:
+            (self._write if op is put else self._read_written)(value, self.arrays[base])
+        elif op is getitem and type(base) is Value and base not in self.body.dependent:
+            self.known[value] = self._read(wrap(base), value)
+        elif op in (add, subtract) and self._sum_of(value) is not None:
+            self.known[value] = self._with_term(value)
+        else:
+            self.known[value] = self._computed(value)
+
+    # Parts of arrays
+
+    def _read(self, array: Any, value: Value) -> Any:
+        """What all iterations read of an array, at the subscripts of this one."""
+        subscripts = subscripts_of(value)
+        axis = _line_axis(subscripts, self.body)
+        if axis is None:
+            return read_affine(array, subscripts)
+        lines = self._lines(subscripts, axis)
+        made = read_affine(array, lines)
+        front = sum(p is None or p.width is not None for p in subscripts[:axis])
+        made = np.moveaxis(made, front, 0) if front else made
+        if subscripts[axis].start.factor(self.variable) < 0:  # type: ignore[union-attr]
+            made = made[::-1]
+        sizes = [p.width for p in bounding_subscripts(lines) if p is not None and p.width]
+        return _checked(_Lines(made, math.prod(sizes)), value)  # type: ignore[arg-type]
+
+    def _lines(self, subscripts: Subscripts, axis: int) -> Subscripts:
+        """The subscripts of all iterations, in the order that they are in memory."""
+        subscript = subscripts[axis]
+        assert subscript is not None
+        start = subscript.start.at_start(self.variable)
+        if subscript.start.factor(self.variable) < 0:
+            start = start.minus(self.body.counts).plus(Affine(1))
+        lines = AffineSubscript(start, self.body.counts)
+        return *subscripts[:axis], lines, *subscripts[axis + 1 :]
+
+    def _read_written(self, value: Value, array: _Array) -> None:
+        subscripts = array.moving.accesses[value].subscripts
+        if _is_summed(subscripts, array, self.body):
+            self.known[value] = _Sum((array, subscripts), array.writes)
+        else:
+            self.known[value] = self._read(array.now, value)
+
+    def _write(self, value: Value, array: _Array) -> None:
+        if self.body.growing.rewrites_itself(value):
+            return
+        subscripts = array.moving.accesses[value].subscripts
+        found = self._operand(value.operands[1])
+        axis = _line_axis(subscripts, self.body)
+        if axis is None:
+            if type(found) is not _Sum or found.of != (array, subscripts):
+                raise NotRollable("all iterations write one part")
+            if found.writes != array.writes:
+                raise NotRollable("a part is added to after it was written")
+            before = read_affine(array.now, subscripts)
+            self._put(array, _total(before, found), subscripts)
+            return
+        if type(found) is _Sum:
+            raise NotRollable("iterations read what others have given")
+        lines = self._lines(subscripts, axis)
+        if type(found) is _Lines:
+            found = self._in_memory_order(found.array, value, axis)
+        self._put(array, found, lines)
+
+    def _in_memory_order(self, array: Any, value: Value, axis: int) -> Any:
+        """Lines as they are in the array that they are written into."""
+        subscripts = subscripts_of(value)
+        if subscripts[axis].start.factor(self.variable) < 0:  # type: ignore[union-attr]
+            array = array[::-1]
+        inner = [p for at, p in enumerate(subscripts) if p is not None and p.width is not None]
+        array = _with_ndim(array, len(inner))
+        front = sum(p is not None and p.width is not None for p in subscripts[:axis])
+        return np.moveaxis(array, 0, front) if front else array
+
+    def _put(self, array: _Array, part: Any, subscripts: Subscripts) -> None:
+        if np.result_type(aval_of(part)) != np.result_type(aval_of(array.now)):
+            raise NotRollable("what is written has another dtype")
+        array.now = write_affine(array.now, part, subscripts)
+        array.writes += 1
+
+    # Other operations
+
+    def _operand(self, x: Any) -> Any:
+        """What stands for an operand."""
+        if type(x) is not Value:
+            return x
+        if self.body.original(x) is not x:
+            raise NotRollable("a detached value")
+        if x in self.known:
+            return self.known[x]
+        if x in self.body.dependent:
+            raise NotRollable("iterations read what others have given")
+        return wrap(x)
+
+    def _sum_of(self, value: Value) -> _Sum | None:
+        """The sum that an equation adds to, if it does."""
+        at = slice(1) if value.op is subtract else slice(2)
+        found = [self.known.get(o) for o in value.operands[at] if type(o) is Value]
+        return next((x for x in found if type(x) is _Sum), None)
+
+    def _with_term(self, value: Value) -> _Sum:
+        given = [self._operand(o) for o in value.operands]
+        total, term = given if type(given[0]) is _Sum else given[::-1]
+        if type(term) is not _Lines:
+            raise NotRollable("a sum of sums, or of what all iterations have")
+        return _Sum(total.of, total.writes, (*total.terms, (term, value.op is subtract)))
+
+    def _computed(self, value: Value) -> Any:
+        given = [self._operand(o) for o in value.operands]
+        if any(type(x) is _Sum for x in given):
+            raise NotRollable("iterations read what others have given")
+        lines = [x for x in given if type(x) is _Lines]
+        if not lines:
+            if not isinstance(value.op.lower, Map | Reduce) or value.op is put:
+                raise NotRollable("not an operation on arrays")
+            return apply(value.op, tuple(given), value.params)
+        most = max(max(x.most for x in lines), np.size(value.aval) * self.body.counts.high)
+        return _checked(_Lines(self._computed_array(value, given), most), value)
+
+    def _computed_array(self, value: Value, given: Sequence[Any]) -> Any:
+        op, params = value.op, value.params
+        ndim = np.ndim(value.aval)
+        arrays = [x.array if type(x) is _Lines else x for x in given]
+        if isinstance(op.lower, Map):
+            operands = [_with_ndim(x.array, ndim) if type(x) is _Lines else x for x in given]
+            return apply(op, tuple(operands), params)
+        if isinstance(op.lower, Reduce):
+            axes = tuple([axis + 1 for axis in params["axis"]])
+            return apply(op, tuple(arrays), {**params, "axis": axes})
+        if op is copy:
+            return arrays[0]
+        if op is getitem:
+            return arrays[0][_ALL, *_plain_entries(value)]
+        if op is matmul:
+            return self._product(value, given, arrays)
+        raise NotRollable(f"{op.name} of the lines of a loop")
+
+    def _product(self, value: Value, given: Sequence[Any], arrays: Sequence[Any]) -> Any:
+        a, b = arrays
+        shapes = [np.ndim(operand_aval(o)) for o in value.operands]
+        if type(given[0]) is type(given[1]) is _Lines and shapes == [1, 1]:
+            terms = apply(multiply, (a, b), NO_PARAMS)
+            return apply(sum_, (terms,), {"axis": (1,), "keepdims": False})
+        if type(given[0]) is _Lines and shapes[0] == 1:
+            return np.matmul(a, b)
+        if type(given[1]) is _Lines and shapes[1] == 1:
+            return np.matmul(b, a if shapes[0] == 1 else np.transpose(a))
+        raise NotRollable("a product of matrices in each iteration")
+
+
+def _line_axis(subscripts: Subscripts, body: IterationBody) -> int | None:
+    """The axis along which each iteration names another line; None if all name the same part."""
+    variable = body.variable
+    widths = [p.width for p in subscripts if p is not None and isinstance(p.width, Affine)]
+    if any(width.factor(variable) for width in widths):
+        raise NotRollable("the length of a part moves with the loop")
+    found = [at for at, p in enumerate(subscripts) if p and p.start.factor(variable)]
+    if not found:
+        return None
+    axis, *others = found
+    subscript = subscripts[axis]
+    assert subscript is not None
+    if others or subscript.width is not None or abs(subscript.start.factor(variable)) != 1:
+        raise NotRollable("iterations name other parts than single lines")
+    return axis
+
+
+def _check_group(group: Sequence[Any], body: IterationBody) -> None:
+    """Refuse accesses of which those of one iteration may touch what another one writes."""
+    if not any(access.writes for access in group):
+        return
+    axes = {_line_axis(access.subscripts, body) for access in group}
+    if len(axes) > 1:
+        raise NotRollable("iterations read and write along several axes")
+    axis = axes.pop()
+    first = group[0].subscripts
+    for access in group:
+        same = (
+            access.subscripts == first if axis is None else access.subscripts[axis] == first[axis]
+        )
+        if not same or (axis is not None and None in access.subscripts):
+            raise NotRollable("iterations read what others have written")
+
+
+def _is_summed(subscripts: Subscripts, array: _Array, body: IterationBody) -> bool:
+    """Whether a part is written by all iterations."""
+    group = next(g for g in array.moving.groups if any(a.subscripts == subscripts for a in g))
+    return any(access.writes for access in group) and _line_axis(subscripts, body) is None
+
+
+def _total(start: Any, found: _Sum) -> Any:
+    """What a sum is after all iterations."""
+    for term, is_subtracted in found.terms:
+        every = apply(sum_, (term.array,), {"axis": (0,), "keepdims": False})
+        start = start - every if is_subtracted else start + every
+    return start
+
+
+def _with_ndim(array: Any, ndim: int) -> Any:
+    """Lines with so many axes each, of which the first are new."""
+    new = ndim - (np.ndim(array) - 1)
+    return array[_ALL, *[None] * new] if new else array
+
+
+def _plain_entries(value: Value) -> tuple[Any, ...]:
+    """The entries of a subscript that is the same in all iterations."""
+    index = value.params["index"]
+    if not isinstance(index, IterationIndex):
+        return tuple(index)
+    if index.entries is None or any(isinstance(p, AffineSubscript) for p in index.entries):
+        raise NotRollable("a part of a line moves")
+    return index.entries
+
+
+def _checked(lines: _Lines, value: Value) -> _Lines:
+    if lines.most > growing_values.MAX_MASKED:
+        raise NotRollable("the lines of a loop are long")
+    if np.result_type(aval_of(lines.array)) != value.aval.dtype:
+        raise NotRollable("a number of Python's decides on a dtype")
+    return lines
