@@ -41,7 +41,12 @@ from tracker.ops.indexing.getitem import (
 )
 from tracker.tape.observers import is_tracing, observers
 from tracker.tape.record import apply, aval_of, data_of, recorded_operand, value_of, wrap
-from tracker.tape.tracing.loop_index import IterationIndex, ragged_index
+from tracker.tape.tracing.loop_index import (
+    AffineSubscript,
+    IterationIndex,
+    Subscripts,
+    ragged_index,
+)
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value, current_epoch
 
@@ -54,27 +59,41 @@ def read_subscript(x: Any, key: Any) -> tuple[Any, Index, tuple[Any, ...]]:
         return apply_gather(x, arrays, index), index, arrays
     if observers:
         index = index_of_growing(x, key, ragged_index(key, index))
-    part = _read_moving(x, index) if type(index) is IterationIndex else _read(x, index)
+    part = _read(x, index)
     if type(aval_of(part)) is not np.ndarray and _has_ellipsis(key):
         part = apply(as_view, (part,))
     return part, index, ()
 
 
 def _read(x: Any, index: Index) -> Any:
+    """x[index], by a basic index."""
+    if type(index) is IterationIndex and index.subscripts is not None and index.entries is None:
+        return _read_moving(x, index, index.subscripts)
     return apply(getitem, (x,), {"index": index})
 
 
-def _read_moving(x: Any, index: IterationIndex) -> Any:
-    """x[index], by itself and then with its new axes: loops know both for more arrays."""
-    if index.subscripts is None or index.entries is not None or None not in index:
-        return _read(x, index)
-    pairs = zip(index, index.subscripts, strict=True)
-    entries, subscripts = zip(*[pair for pair in pairs if pair[0] is not None], strict=True)
-    part = _read(x, IterationIndex.of(entries, subscripts))
-    axes = tuple(
-        [part and slice(None) for part in index if part is None or isinstance(part, slice)]
-    )
-    return _read(part, index_of_growing(part, axes, canonical_index(axes, np.shape(aval_of(part)))))
+def _read_moving(x: Any, index: IterationIndex, of_all: Subscripts) -> Any:
+    """x[index], without new axes, which are added afterwards, and with positions in place of slices
+    of one position that moves: loops know each for more arrays."""
+    entries, subscripts = list[Any](), list[AffineSubscript]()
+    axes: list[slice | None] = []
+    for entry, subscript in zip(index, of_all, strict=True):
+        if subscript is None:
+            axes.append(None)
+        elif subscript.width == 1 and subscript.start.terms:
+            entries.append(entry.start)
+            subscripts.append(AffineSubscript(subscript.start))
+            axes.append(None)
+        else:
+            entries.append(entry)
+            subscripts.append(subscript)
+            axes += [slice(None)] if isinstance(entry, slice) else []
+    if None not in axes:
+        return apply(getitem, (x,), {"index": index})
+    moving = IterationIndex.of(tuple(entries), tuple(subscripts))
+    part = apply(getitem, (x,), {"index": moving})
+    key = tuple(axes)
+    return _read(part, index_of_growing(part, key, canonical_index(key, np.shape(aval_of(part)))))
 
 
 def _has_ellipsis(key: Any) -> bool:
@@ -96,7 +115,7 @@ def read_view(x: Any, index: Index, arrays: tuple[Any, ...]) -> Any:
     """Read a view again; of a plain array (a result), the view itself."""
     if type(x) is np.ndarray and not arrays:
         return x[(*index, Ellipsis)]
-    part = apply_gather(x, arrays, index) if arrays else apply(getitem, (x,), {"index": index})
+    part = apply_gather(x, arrays, index) if arrays else _read(x, index)
     return apply(as_view, (part,)) if np.ndim(part) == 0 else part
 
 
