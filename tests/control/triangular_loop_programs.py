@@ -240,6 +240,13 @@ class Squares:
         return a
 
     @whole(definite)
+    def lu_by_products_of_lines(a):
+        for k in range(len(a) - 1):
+            a[k + 1 :, k] = a[k + 1 :, k] / a[k, k]
+            a[k + 1 :, k + 1 :] -= a[k + 1 :, k : k + 1] @ a[k : k + 1, k + 1 :]
+        return a
+
+    @whole(definite)
     def cholesky_that_looks_right(a):
         factor = np.zeros_like(a)
         for k in range(len(a)):
@@ -265,6 +272,27 @@ class Squares:
             v /= np.linalg.norm(v)
             a[k:, k:] -= 2 * np.outer(v, v @ a[k:, k:])
         return a
+
+    @whole(definite)
+    def reflections_by_unit_vectors(a):
+        for k in range(len(a) - 1):
+            x = a[k:, k]
+            e = np.zeros_like(x)
+            e[0] = np.copysign(np.linalg.norm(x), x[0])
+            v = (x + e) / np.linalg.norm(x + e) * np.ones_like(x)
+            a[k:, k:] -= 2.0 * np.outer(v, v @ a[k:, k:])
+        return a
+
+    @program(None, M, X)
+    def zeros_of_other_forms(a, x):
+        s = 0.0
+        for k in range(1, 11):
+            z, w = np.zeros_like(a[:k, k:]), np.ones_like(x[:k], shape=4)
+            w[1:] += x[k]
+            z[:, 0] = x[:k]
+            s = s + np.sum(w) + np.sum(z) * np.sum(np.ones_like(a.T[:k, :k]) * x[:k])
+            s = s + np.sum(np.zeros_like(x[:k], dtype=np.float32) + x[k : k + 1])
+        return s
 
     @whole(square, vector)
     def products_of_squares(a, x):

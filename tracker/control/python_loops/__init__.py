@@ -64,8 +64,9 @@ that the loop goes through, paths that append other things than others do, compr
 and dicts, generators that a loop reads, lists whose subscripts move with a loop; sums that start at
 Python's numbers, and that only some iterations of an inner loop add to; where iterations branch on
 values, quotients of plain numbers that may be by zero; of slices whose extents move all but
-elementwise ops, sums, means, products, flips and reads at such positions, and where they are parts
-of large matrices that are not multiplied by rows (a product of the part is faster); of slices
+elementwise ops, reductions, products, views that no iteration clips and reads at such positions,
+those that are carried or selected from, and where they are parts of large matrices that are not
+multiplied by rows (an op on the part is faster); extremes of what may be nothing; of slices
 between numbers of arrays those that are written, clipped, or in a loop within another one, and
 where few are nearly as long as the longest one.
 

@@ -85,8 +85,8 @@ _ATTRIBUTE_NAMES = (
     "transpose update values var"
 )
 _NUMPY_NAMES_OF_GROWING = (
-    "all amax amin any arange copy dot empty eye flip float32 float64 identity inner int32 int64 "
-    "matmul max mean min ones outer prod sum transpose where zeros"
+    "all amax amin any arange copy dot empty empty_like eye flip float32 float64 identity inner "
+    "int32 int64 matmul max mean min ones ones_like outer prod sum transpose where zeros zeros_like"
 )
 _CONTAINERS = (tuple, set, frozenset, *SEQUENCES, *MAPPINGS)
 _BUILTINS = frozenset(

@@ -26,7 +26,7 @@ from tracker.tape.live_leaves import is_followed
 from tracker.tape.observers import observers
 from tracker.tape.record import apply, aval_of, holds_tracked, sequence_items, value_of, wrap
 from tracker.tape.tracing.alias_queries import share_memory
-from tracker.tape.tracing.tracer import note_extents_read
+from tracker.tape.tracing.tracer import note_extents, note_extents_read
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 from tracker.user_frames import caller_of_numpy
@@ -215,6 +215,8 @@ def _like(op: Any) -> Any:
     ) -> Any:
         aval = aval_of(a)
         want = dtype_of(dtype) if dtype is not None else np.result_type(aval)
+        if shape is not None and observers and type(a) is Tracked:
+            note_extents(value_of(a))  # the shape may be of this iteration, that of others is not
         extent = np.shape(a) if shape is None else _shape_tuple(shape)
         if len(extent) != np.ndim(aval):  # "K" and "A" refer to axes of another array
             fortran = order_of(order) == "A" and type(aval) is np.ndarray and aval.flags.fnc

@@ -2,9 +2,9 @@
 
 In a body, an axis that grows has the extent of the array that it was cut from, and elements
 outside of a `Span` that mean nothing. `GrowingValues.write` writes the equations on such values:
-elementwise ops carry the span along; sums, means and products select zeros outside of it; writes
-store what is inside. Masked elements are selected away, never multiplied by 0, so that they have no
-effect on results and derivatives, whatever they hold.
+elementwise ops carry the span along; reductions and products select what has no effect on them
+outside of it; writes store what is inside. Masked elements are selected away, never multiplied by
+0, so that they have no effect on results and derivatives, whatever they hold.
 
 Invariant: any other op on a growing value raises `NotRollable`.
 """
@@ -41,7 +41,7 @@ from tracker.ops.indexing.getitem import gather, getitem, put, scatter
 from tracker.ops.linalg.matmul import matmul
 from tracker.ops.reduce.predicates import all_, any_
 from tracker.ops.reduce.reduce import max_, mean_, min_, prod_, sum_
-from tracker.ops.shape.create import astype, before, copy, iota, to_discrete
+from tracker.ops.shape.create import astype, before, copy, iota, ones_like, to_discrete, zeros_like
 from tracker.ops.shape.shape import transpose
 from tracker.tape.record import apply, wrap
 from tracker.tape.tracing.loop_index import (
@@ -369,6 +369,8 @@ class GrowingValues:
             return self._write_gather(value)
         if op is copy or op is transpose:
             return self._write_rearranged(value)
+        if op is zeros_like or op is ones_like:
+            return self._write_filled(value)
         if op is matmul:
             return self._write_product(value)
         raise NotRollable(f"{op.name} of a slice whose extent moves")
@@ -380,6 +382,16 @@ class GrowingValues:
             axes = value.params["axes"]
             spans, aval = tuple([spans[axis] for axis in axes]), aval.transpose(axes)
         return self.views.rearrange(value, spans, aval)
+
+    def _write_filled(self, value: Value) -> Value:
+        """Write zeros or ones in the form of a vector: the axes of others may be in any order."""
+        (x,) = value.operands
+        if np.shape(value.aval) != np.shape(x.aval) or np.ndim(x.aval) != 1:
+            raise NotRollable("zeros in the form of a matrix whose extents move")
+        self.are_zero.update({value} if value.op is zeros_like else ())
+        given = self.body.read(x)
+        params = {**value.params, "shape": given.aval.shape}
+        return self._written(value, self.spans[x], given.aval.shape, value.op, (given,), params)
 
     def _write_elementwise(self, value: Value) -> Value:
         ndim = np.ndim(value.aval)
