@@ -142,6 +142,75 @@ def views(draw):
     return "\n".join(lines).replace("{p}", part).replace("{q}", second)
 
 
+LINES = ["a[j, {p}]", "c[j, {p}]", "c[{p}, j]", "a[{p}, j]"]
+LINE_VALUES = [
+    "a[j, {p}] * f",
+    "np.sin(a[j, {p}]) * x[j]",
+    "b[{p}, j] * a[i, {p}]",
+    "c[j, {p}] - f",
+]
+LINE_VALUES += ["a[i, {p}] * b[j, i]", "np.log(np.abs(c[{p}, j]) + 0.5)", "a[{p}, i] * 0.1"]
+ELEMENTS = ["a[j, i]", "y[j]", "c[j, 0]", "c[i, j]"]
+TOTALS = ["y[i]", "s", "t", "c[i, 1]", "a[i, i]"]
+NUMBERS = ["a[j, i] * x[i]", "b[i, j] * y[j]", "a[j] @ x / 9", "a[i] @ b[j] / 9", "x[j] - x[i]"]
+NUMBERS += ["np.sum(a[j, {p}]) / 9", "np.max(b[j])", "(a[j, {p}] @ b[i, {p}]) / 9", "u * 0.5"]
+NUMBERS += ["np.sqrt(np.abs(a[j, 0]) + 0.1)", "(b @ a[j])[2] / 9", "np.sum(b[j] * a[i]) / 9", "f"]
+
+
+@st.composite
+def lines_of_arrays(draw):
+    """The text of a function of a, b and x with an inner loop over lines of arrays."""
+    lines = ["def drawn(a, b, x):", f"    y, s, c = np.ones({N}), 0.0, b * 0.5"]
+    lines += [f"    for i in {draw(st.sampled_from(RANGES[:4]))}:", "        f = x[i] * b[i, 0]"]
+    lines.append(f"        t = {draw(st.sampled_from([*STARTS[:4], 'f']))}")
+    lines.append(f"        for j in {draw(st.sampled_from(INNER_RANGES))}:")
+    lines.append(f"            u = {draw(st.sampled_from(NUMBERS[:6]))}")
+    for _ in range(draw(st.integers(1, 3))):
+        write, number = draw(st.sampled_from(WRITES[:3])), draw(st.sampled_from(NUMBERS))
+        line = f"{draw(st.sampled_from(LINES))} {write} {draw(st.sampled_from(LINE_VALUES))}"
+        element = f"{draw(st.sampled_from(ELEMENTS))} {write} {number}"
+        total = f"{draw(st.sampled_from(TOTALS))} += {number} * 0.1"
+        lines.append(f"            {draw(st.sampled_from([line, element, total]))}")
+    lines.append("        s = s * 0.5 + t * 0.1")
+    lines.append("    return np.sum(np.cos(a) + np.cos(c)) + np.sum(np.cos(y)) + np.sin(s)")
+    return "\n".join(lines).replace("{p}", draw(st.sampled_from([":", "2:5", *PARTS[:4]])))
+
+
+SHORTER = ["[1:]", "[:-1]"]
+SHORTER_SQUARES = ["[1:, 1:]", "[:-1, 1:]", "[1:, :-1]", "[:-1, :-1]"]
+FUNCTIONS = ["np.sin({})", "np.sqrt(np.abs({}) + 0.1)", "{} ** 2 * 0.3", "1.0 / (1.0 + np.abs({}))"]
+FUNCTIONS += ["np.log(np.abs({}) + 1.0)", "np.maximum({}, 0.6)", "({} - 0.2)", "{} * 0.5"]
+JOINED = ["{} + {}", "{} - {}", "{} * {}", "{} / (1.5 + np.abs({}))"]
+NOTED = ["s += np.mean(v * v)", "s = s * 0.9 + np.sum(np.cos(v))", "s += np.max(v)", "s += 0.1 * i"]
+
+
+@st.composite
+def trees(draw):
+    """The text of a function of a, b and x with a loop over arrays that get shorter."""
+    start, cuts = draw(st.sampled_from([("x", SHORTER), ("a", SHORTER_SQUARES)]))
+    other = {"x": "b[0]", "a": "b"}[start]
+    lines = ["def drawn(a, b, x):", f"    v, w, s = {start} * 1.1, {other} * 0.7, 0.0"]
+    lines.append(
+        f"    for i in {draw(st.sampled_from(['range(5)', 'range(8)', 'range(7, -1, -1)']))}:"
+    )
+
+    def expression(names):
+        terms = [
+            draw(st.sampled_from(FUNCTIONS)).format(name + draw(st.sampled_from(cuts)))
+            for name in names
+        ]
+        return draw(st.sampled_from(JOINED)).format(*terms)
+
+    if draw(st.booleans()):
+        lines += [f"        u = {expression('vw')}", f"        w = {expression('ww')}"]
+        lines.append("        v = u")
+    else:
+        lines.append(f"        v = {expression('vv')} + x[i] * 0.1")
+    lines.append(f"        {draw(st.sampled_from(NOTED))}")
+    lines.append("    return np.sum(np.cos(v)) + np.sin(s) + np.sum(np.cos(w))")
+    return "\n".join(lines)
+
+
 def copies():
     return [x.copy() for x in (SQUARE, OTHER, VECTOR)]
 
@@ -156,7 +225,10 @@ def every_loop_pays():
 
 
 @settings(deadline=None, max_examples=min(settings.default.max_examples // 4, 40))
-@given(st.one_of(loops(), sums(), views()), st.sampled_from([16, growing_values.MAX_MASKED]))
+@given(
+    st.one_of(loops(), sums(), views(), lines_of_arrays(), trees()),
+    st.sampled_from([16, growing_values.MAX_MASKED]),
+)
 def test_triangles(text, most_masked):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(growing_values, "MAX_MASKED", most_masked)

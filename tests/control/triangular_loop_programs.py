@@ -886,6 +886,14 @@ class Lines:
         return s, t
 
     @program(None, M)
+    def one_array_in_all_lines(m):
+        c = m * 0.5
+        for i in range(11, -1, -1):
+            for j in range(i):
+                c[i:, j] = m[i:, i] * 0.1
+        return c
+
+    @program(None, M)
     def lines_that_overlap(m):
         for k in range(12):
             for i in range(k + 1, 12):

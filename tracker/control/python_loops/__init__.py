@@ -23,14 +23,16 @@ symbolic iteration: the bytecode of the loop, and of functions that it calls, is
   objects that an iteration has bound anew or stored into (`places.py`).
 - Plain numbers stay plain: what they are after the loop is computed as Python does
   (`body/constants.py`). Integers that move by the same number in each iteration are indices of the
-  loop like its own: an attempt that fails learns by how much (`LoopRoller._learn`).
+  loop like its own: an attempt that fails learns by how much (`LoopRoller._learn`). So it learns by
+  how much arrays get shorter (`body/shrinking_arrays.py`).
 - `body/` makes the body of the equation from those of the symbolic iteration.
 - Lists to which iterations only append get rows of what the loop stacks (`growing_lists.py`). So
   do those that `sum`, `list`, `tuple`, `min` and `max` make of what a generator gives: where one is
   read, its loop appends to this list.
 - Loops nest: rows and writes of an inner loop are equations of the outer iteration, with subscripts
   that are affine in the outer index. The trip count of an inner loop may be affine, too; then it is
-  an operand, and what the loop reads and stacks has room for the greatest trip count.
+  an operand, and what the loop reads and stacks has room for the greatest trip count. If its
+  iterations are independent, it is no loop, but operations on arrays (`body/vectorised_loop.py`).
 - The first iterations of an inner loop may differ: a sum that starts at `0.0` is no Python float
   after one of them, and `for k in range(j)` has no iterations. An attempt that fails because of
   them makes the next one begin after them (`LoopIterator.first`): they are then a part of the outer
@@ -65,10 +67,11 @@ and dicts, generators that a loop reads, lists whose subscripts move with a loop
 Python's numbers, and that only some iterations of an inner loop add to; where iterations branch on
 values, quotients of plain numbers that may be by zero; of slices whose extents move all but
 elementwise ops, reductions, products, views that no iteration clips and reads at such positions,
-those that are carried or selected from, and where they are parts of large matrices that are not
-multiplied by rows (an op on the part is faster); extremes of what may be nothing; of slices
-between numbers of arrays those that are written, clipped, or in a loop within another one, and
-where few are nearly as long as the longest one.
+those that are selected from, or carried (arrays that get shorter by the same number each time are),
+and where they are parts of large matrices that are not multiplied by rows (an op on the part is
+faster); extremes of what may be nothing; of slices between numbers of arrays those that are
+written, clipped, or in a loop within another one, and where few are nearly as long as the longest
+one.
 
 Invariant: results, writes, prints and exceptions are those of the plain loop. What is not known to
 be the same in all iterations raises `NotRollable`, and nothing has happened.

@@ -8,9 +8,11 @@
   have overwritten (`control/undo_log.py`).
 - Slices whose extents move (`A[i, :i]`) have the extent of their axis in the body, and the
   positions that mean something (`growing_values.py`), as have views of them (`growing_views.py`).
-  Which code may see them is known beforehand (`iteration_state.py`), and an iteration that asks for
-  such an extent stands for no other iterations. The products of rows with such slices of a matrix
-  (`X[:, i] @ X[:, i:]`) are one product, before the loop.
+  So have arrays of which each iteration makes a shorter one (`shrinking_arrays.py`), and the lines
+  of inner loops whose iterations are independent (`vectorised_loop.py`). Which code may see them is
+  known beforehand (`iteration_state.py`), and an iteration that asks for such an extent stands for
+  no other iterations. The products of rows with such slices of a matrix (`X[:, i] @ X[:, i:]`) are
+  one product, before the loop.
 - Slices between numbers of arrays (`x[starts[i] : starts[i + 1]]`) have the extent of the longest
   one (`ragged_slices.py`), and are otherwise like those.
 - What a mask selects (`x[mask]`) differs in number from iteration to iteration: the body has all of

@@ -170,7 +170,7 @@ class _VectorisedLoop:
             return read_affine(array, subscripts)
         lines = self._lines(subscripts, axis)
         made = read_affine(array, lines)
-        front = sum(p is None or p.width is not None for p in subscripts[:axis])
+        front = _axes_before(subscripts, axis)
         made = np.moveaxis(made, front, 0) if front else made
         if subscripts[axis].start.factor(self.variable) < 0:  # type: ignore[union-attr]
             made = made[::-1]
@@ -213,6 +213,8 @@ class _VectorisedLoop:
         lines = self._lines(subscripts, axis)
         if type(found) is _Lines:
             found = self._in_memory_order(found.array, value, axis)
+        elif np.ndim(aval_of(found)) > _axes_before(subscripts, axis, from_end=True):
+            raise NotRollable("all iterations write one array")
         self._put(array, found, lines)
 
     def _in_memory_order(self, array: Any, value: Value, axis: int) -> Any:
@@ -222,7 +224,7 @@ class _VectorisedLoop:
             array = array[::-1]
         inner = [p for at, p in enumerate(subscripts) if p is not None and p.width is not None]
         array = _with_ndim(array, len(inner))
-        front = sum(p is not None and p.width is not None for p in subscripts[:axis])
+        front = _axes_before(subscripts, axis)
         return np.moveaxis(array, 0, front) if front else array
 
     def _put(self, array: _Array, part: Any, subscripts: Subscripts) -> None:
@@ -316,6 +318,12 @@ def _line_axis(subscripts: Subscripts, body: IterationBody) -> int | None:
     if others or subscript.width is not None or abs(subscript.start.factor(variable)) != 1:
         raise NotRollable("iterations name other parts than single lines")
     return axis
+
+
+def _axes_before(subscripts: Subscripts, axis: int, from_end: bool = False) -> int:
+    """How many axes of a part come before, or after, one of the array."""
+    others = subscripts[axis + 1 :] if from_end else subscripts[:axis]
+    return sum(p is None or p.width is not None for p in others)
 
 
 def _check_group(group: Sequence[Any], body: IterationBody) -> None:
