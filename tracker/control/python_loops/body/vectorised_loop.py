@@ -80,7 +80,7 @@ class _Lines:
 
 
 @record()
-class _Sum:
+class _RunningSum:
     """A number, an array, or a part of one, and what the iterations add to it: terms, with whether
     they are subtracted. `writes`: of the array that it is a part of, when it was read."""
 
@@ -90,7 +90,7 @@ class _Sum:
 
 
 @record(eq=False)
-class _Array:
+class _WrittenArray:
     """An array that iterations read and write: what it is now, and how often it was written."""
 
     moving: MovingArray
@@ -108,7 +108,7 @@ class _VectorisedLoop:
     def __init__(self, body: IterationBody) -> None:
         self.body, self.variable = body, body.variable
         self.known: dict[Value, Any] = {}
-        self.arrays: dict[Value, _Array] = {}
+        self.arrays: dict[Value, _WrittenArray] = {}
 
     def results(self) -> list[Any]:
         """Record the equations; returns what the carries are after the loop."""
@@ -123,12 +123,12 @@ class _VectorisedLoop:
         if isinstance(carry.start.aval, np.ndarray):
             moving = MovingArray(self.body, carry)
             if moving.groups:
-                array = _Array(moving, wrap(moving.initial))
+                array = _WrittenArray(moving, wrap(moving.initial))
                 self.arrays.update(dict.fromkeys(moving.versions, array))
                 for group in moving.groups:
                     _check_group(group, self.body)
                 return
-        self.known[carry.start] = _Sum(carry.start)
+        self.known[carry.start] = _RunningSum(carry.start)
 
     def _end(self, carry: Carry) -> Any:
         end = carry.end
@@ -137,7 +137,7 @@ class _VectorisedLoop:
         if carry.start in self.arrays:
             return self.arrays[carry.start].now
         found = self.known.get(end)
-        if type(found) is not _Sum or found.of is not carry.start:
+        if type(found) is not _RunningSum or found.of is not carry.start:
             raise NotRollable("iterations read what others have given")
         made = _total(carry.origin, found)
         if type_of(aval_of(made)) != type_of(operand_aval(end)):
@@ -187,28 +187,28 @@ class _VectorisedLoop:
         lines = AffineSubscript(start, self.body.counts)
         return *subscripts[:axis], lines, *subscripts[axis + 1 :]
 
-    def _read_written(self, value: Value, array: _Array) -> None:
+    def _read_written(self, value: Value, array: _WrittenArray) -> None:
         subscripts = array.moving.accesses[value].subscripts
         if _is_summed(subscripts, array, self.body):
-            self.known[value] = _Sum((array, subscripts), array.writes)
+            self.known[value] = _RunningSum((array, subscripts), array.writes)
         else:
             self.known[value] = self._read(array.now, value)
 
-    def _write(self, value: Value, array: _Array) -> None:
+    def _write(self, value: Value, array: _WrittenArray) -> None:
         if self.body.growing.rewrites_itself(value):
             return
         subscripts = array.moving.accesses[value].subscripts
         found = self._operand(value.operands[1])
         axis = _line_axis(subscripts, self.body)
         if axis is None:
-            if type(found) is not _Sum or found.of != (array, subscripts):
+            if type(found) is not _RunningSum or found.of != (array, subscripts):
                 raise NotRollable("all iterations write one part")
             if found.writes != array.writes:
                 raise NotRollable("a part is added to after it was written")
             before = read_affine(array.now, subscripts)
             self._put(array, _total(before, found), subscripts)
             return
-        if type(found) is _Sum:
+        if type(found) is _RunningSum:
             raise NotRollable("iterations read what others have given")
         lines = self._lines(subscripts, axis)
         if type(found) is _Lines:
@@ -227,7 +227,7 @@ class _VectorisedLoop:
         front = _axes_before(subscripts, axis)
         return np.moveaxis(array, 0, front) if front else array
 
-    def _put(self, array: _Array, part: Any, subscripts: Subscripts) -> None:
+    def _put(self, array: _WrittenArray, part: Any, subscripts: Subscripts) -> None:
         if np.result_type(aval_of(part)) != np.result_type(aval_of(array.now)):
             raise NotRollable("what is written has another dtype")
         array.now = write_affine(array.now, part, subscripts)
@@ -247,22 +247,22 @@ class _VectorisedLoop:
             raise NotRollable("iterations read what others have given")
         return wrap(x)
 
-    def _sum_of(self, value: Value) -> _Sum | None:
+    def _sum_of(self, value: Value) -> _RunningSum | None:
         """The sum that an equation adds to, if it does."""
         at = slice(1) if value.op is subtract else slice(2)
         found = [self.known.get(o) for o in value.operands[at] if type(o) is Value]
-        return next((x for x in found if type(x) is _Sum), None)
+        return next((x for x in found if type(x) is _RunningSum), None)
 
-    def _with_term(self, value: Value) -> _Sum:
+    def _with_term(self, value: Value) -> _RunningSum:
         given = [self._operand(o) for o in value.operands]
-        total, term = given if type(given[0]) is _Sum else given[::-1]
+        total, term = given if type(given[0]) is _RunningSum else given[::-1]
         if type(term) is not _Lines:
             raise NotRollable("a sum of sums, or of what all iterations have")
-        return _Sum(total.of, total.writes, (*total.terms, (term, value.op is subtract)))
+        return _RunningSum(total.of, total.writes, (*total.terms, (term, value.op is subtract)))
 
     def _computed(self, value: Value) -> Any:
         given = [self._operand(o) for o in value.operands]
-        if any(type(x) is _Sum for x in given):
+        if any(type(x) is _RunningSum for x in given):
             raise NotRollable("iterations read what others have given")
         lines = [x for x in given if type(x) is _Lines]
         if not lines:
@@ -343,13 +343,13 @@ def _check_group(group: Sequence[Any], body: IterationBody) -> None:
             raise NotRollable("iterations read what others have written")
 
 
-def _is_summed(subscripts: Subscripts, array: _Array, body: IterationBody) -> bool:
+def _is_summed(subscripts: Subscripts, array: _WrittenArray, body: IterationBody) -> bool:
     """Whether a part is written by all iterations."""
     group = next(g for g in array.moving.groups if any(a.subscripts == subscripts for a in g))
     return any(access.writes for access in group) and _line_axis(subscripts, body) is None
 
 
-def _total(start: Any, found: _Sum) -> Any:
+def _total(start: Any, found: _RunningSum) -> Any:
     """What a sum is after all iterations."""
     for term, is_subtracted in found.terms:
         every = apply(sum_, (term.array,), {"axis": (0,), "keepdims": False})
