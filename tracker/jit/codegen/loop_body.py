@@ -107,7 +107,7 @@ class LoopBody:
             return
         at = self._position(store.location, self.index)
         self.add_write(store.location, at)
-        if self.loaded.get(x.name) == self._place(store.location, at) and not store.adds:
+        if not store.adds and self._was_loaded(x, *self._place(store.location, at)):
             return  # what is there: in a part of a loop that a mask leaves alone
         self.writer.effects += 1
         where = self.writer.target(store.location, at, self.tools)
@@ -129,6 +129,11 @@ class LoopBody:
             and self._position(have, index) + have.start
             == self._position(to, self.index) + to.start
         )
+
+    def _was_loaded(self, x: ScalarValue, buffer: Buffer, position: Any) -> bool:
+        """Whether a number is what was loaded from a place that nothing else writes."""
+        is_first = self.access.written[buffer] == position
+        return is_first and self.loaded.get(x.name) == (buffer, position)
 
     def add_write(self, location: Location, at: Any) -> None:
         """Record that an element is written, at this position in a location."""
