@@ -700,6 +700,40 @@ class PlainStarts:
         return tuple(found)
 
 
+class Variances:
+    """Of slices whose extents move."""
+
+    @program(True)
+    def volatility_so_far(x):
+        y = np.zeros(12)
+        for i in range(1, 12):
+            y[i] = np.std(x[: i + 1]) * x[i] + x[:i].var()
+        return y
+
+    @program(True, X, X.astype(np.float32))
+    def corrected_ones(x, single):
+        s, t = 0.0, np.float32(0.0)
+        for i in range(9):
+            s = s + np.var(x[i:] * x[0], ddof=1) + x[: i + 2].std(ddof=1, keepdims=True)[0]
+            t = t + np.std(single[i:])
+        return s, t
+
+    @program(None, M)
+    def of_rows(m):
+        s = 0.0
+        for i in range(2, 12):
+            s = s + np.sum(np.var(m[:i], axis=0)) + np.sum(m[:, :i].std(axis=1, ddof=1))
+        return s
+
+    @program(None)
+    def of_one_number(x):
+        y = np.zeros(12)
+        for i in range(1, 12):
+            with np.errstate(all="ignore"):
+                y[i] = np.nan_to_num(np.var(x[:i], ddof=1 - i))
+        return y
+
+
 class Backwards:
     """Slices that step backwards."""
 

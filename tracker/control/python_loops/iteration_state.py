@@ -86,7 +86,8 @@ _ATTRIBUTE_NAMES = (
 )
 _NUMPY_NAMES_OF_GROWING = (
     "all amax amin any arange copy dot empty empty_like eye flip float32 float64 identity inner "
-    "int32 int64 matmul max mean min ones ones_like outer prod sum transpose where zeros zeros_like"
+    "int32 int64 matmul max mean min ones ones_like outer prod std sum transpose var where zeros "
+    "zeros_like"
 )
 _CONTAINERS = (tuple, set, frozenset, *SEQUENCES, *MAPPINGS)
 _BUILTINS = frozenset(
@@ -101,8 +102,10 @@ _NUMPY = frozenset(getattr(np, name) for name in _NUMPY_NAMES.split())
 _NUMPY_OF_GROWING = frozenset(
     (*(getattr(np, name) for name in _NUMPY_NAMES_OF_GROWING.split()), np.linalg.norm)
 )
-_NAMES_OF_GROWING = "T all any copy dot dtype max mean min ndim prod shape size sum transpose"
-_ATTRIBUTES_OF_GROWING = frozenset(_NAMES_OF_GROWING.split())
+_ATTRIBUTE_NAMES_OF_GROWING = (
+    "T all any copy dot dtype max mean min ndim prod shape size std sum transpose var"
+)
+_ATTRIBUTES_OF_GROWING = frozenset(_ATTRIBUTE_NAMES_OF_GROWING.split())
 _WRITING = frozenset(("copyto", "put", "place", "putmask", "put_along_axis", "fill_diagonal"))
 _ATTRIBUTES = frozenset(_ATTRIBUTE_NAMES.split())
 _UNKNOWN = object()  # what a method or a property gives

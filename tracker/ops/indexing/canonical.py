@@ -19,7 +19,7 @@ from tracker.tape.observers import is_tracing, observers
 from tracker.tape.record import apply, aval_of, data_of
 from tracker.tape.tracing.loop_index import (
     IterationIndex,
-    active_iterations,
+    grows,
     moves,
     plain_entry,
     reversed_slice,
@@ -88,11 +88,10 @@ def turned_around(key: Any, shape: tuple[int, ...]) -> tuple[Any, Any] | None:
 
 def index_of_growing(x: Any, key: Any, index: Index) -> Index:
     """The index of a subscript; of a value that may grow, with its entries."""
-    value = x._value if type(x) is Tracked else x
-    if not any(value in iteration.growing for iteration in active_iterations()):
+    if not grows(x):
         return index
     made = index if type(index) is IterationIndex else IterationIndex.of(index, None)
-    parts = _one_entry_per_axis(key if type(key) is tuple else (key,), np.ndim(value.aval))
+    parts = _one_entry_per_axis(key if type(key) is tuple else (key,), np.ndim(aval_of(x)))
     subscripts = made.subscripts or (None,) * len(parts)
     entries = [
         part if _is_plain(part) else subscript

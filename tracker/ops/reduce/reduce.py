@@ -26,7 +26,9 @@ from tracker.ops.declare.dtypes import result_dtype_by_example
 from tracker.ops.declare.rule_helpers import conjugated
 from tracker.ops.reduce.short_axes import reduce_short_axes
 from tracker.tape.conversions import plain_integers
+from tracker.tape.observers import observers
 from tracker.tape.record import apply, aval_of
+from tracker.tape.tracing.loop_index import grows
 from tracker.tape.tracked import Tracked
 
 _ALL_AXES = [tuple(range(n)) for n in range(8)]
@@ -437,13 +439,23 @@ def var(
     if masked:
         count = np.maximum(_count_unmasked(a, where, axis, keepdims) - ddof, 0)
         return store_out(out, total / np.astype(count, np.result_type(total)), "unsafe")
-    divisor = max(_count(np.shape(a), normalize_axes(a, axis)) - ddof, 0)
-    # A Python number keeps the dtype of the total; dividing by an array of 0 gives NaN, not an
-    # error.
-    y = total / (divisor if divisor else np.zeros_like(total))
+    y = total / _degrees_of_freedom(a, squares, axis, keepdims, ddof, total)
     if dtype is not None:
         y = np.astype(y, np.result_type(total))[()]
     return store_out(out, y, "unsafe")
+
+
+def _degrees_of_freedom(
+    a: Any, squares: Any, axis: Any, keepdims: Any, ddof: Any, total: Any
+) -> Any:
+    """What a sum of squares is divided by for a variance."""
+    if observers and grows(a):  # loops count the elements of each iteration
+        ones = np.ones_like(squares)
+        return np.maximum(np.sum(ones, axis=axis, keepdims=_flag(keepdims)) - ddof, 0)
+    divisor = max(_count(np.shape(a), normalize_axes(a, axis)) - ddof, 0)
+    # A Python number keeps the dtype of the total; dividing by an array of 0 gives NaN, not an
+    # error.
+    return divisor if divisor else np.zeros_like(total)
 
 
 @implements(np.std, method="std")

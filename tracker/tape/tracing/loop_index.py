@@ -217,6 +217,12 @@ def active_iterations() -> Sequence[SymbolicIteration]:
     return thread_state.tracers[-1].iterations if observers and thread_state.tracers else ()
 
 
+def grows(x: Any) -> bool:
+    """Whether the extents of an array may move with the iterations that run."""
+    value = x._value if type(x) is Tracked else x
+    return type(value) is Value and any(value in each.growing for each in active_iterations())
+
+
 def affine_form(x: Any) -> Affine | None:
     """The form of an int that symbolic iterations and constants make; None for anything else."""
     if type(x) is int:
