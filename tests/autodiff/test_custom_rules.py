@@ -598,13 +598,13 @@ def test_outer_values_used_only_in_back_have_gradients(register, inner, compiled
     """An outer derivative's value in `back`: the inner derivative depends on it."""
 
     def slope(y):
-        def h(x):
+        def bent(x):
             return np.sin(x)
 
-        register(h, y)
+        register(bent, y)
 
         def f(x):
-            return np.sum(x[:2] * track(h, x[1:])) + track(h, x)[0] * 2.0
+            return np.sum(x[:2] * track(bent, x[1:])) + track(bent, x)[0] * 2.0
 
         if inner == "gradient":
             return np.sum(gradient(f, POINT)[0] ** 2)
