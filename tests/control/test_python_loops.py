@@ -12,9 +12,9 @@ import warnings
 import fresh_python
 import numpy as np
 import pytest
+from line_loop_programs import PROGRAMS
 from pairwise_parameters import DEEP
 from python_loop_programs import M, X
-from shrinking_loop_programs import PROGRAMS
 from tables import functions_of
 from triangular_loop_programs import WHOLE
 

@@ -40,7 +40,7 @@ from tracker.ops.elementwise.binary import add, multiply, subtract
 from tracker.ops.indexing.getitem import getitem, put
 from tracker.ops.linalg.matmul import matmul
 from tracker.ops.reduce.reduce import sum_
-from tracker.ops.shape.create import copy
+from tracker.ops.shape.create import astype, copy
 from tracker.support.structs import record
 from tracker.tape.record import apply, aval_of, wrap
 from tracker.tape.tracing.loop_index import (
@@ -136,7 +136,7 @@ class _VectorisedLoop:
             return carry.origin
         if carry.start in self.arrays:
             return self.arrays[carry.start].now
-        found = self.known.get(end)
+        found = self.known.get(end) if type(end) is Value else None
         if type(found) is not _RunningSum or found.of is not carry.start:
             raise NotRollable("iterations read what others have given")
         made = _total(carry.origin, found)
@@ -258,6 +258,9 @@ class _VectorisedLoop:
         total, term = given if type(given[0]) is _RunningSum else given[::-1]
         if type(term) is not _Lines:
             raise NotRollable("a sum of sums, or of what all iterations have")
+        dtype = np.result_type(value.aval)
+        if np.result_type(aval_of(term.array)) != dtype:  # added up as precisely as by the loop
+            term = _Lines(apply(astype, (term.array,), {"dtype": dtype}), term.most)
         return _RunningSum(total.of, total.writes, (*total.terms, (term, value.op is subtract)))
 
     def _computed(self, value: Value) -> Any:
@@ -270,13 +273,16 @@ class _VectorisedLoop:
                 raise NotRollable("not an operation on arrays")
             return apply(value.op, tuple(given), value.params)
         most = max(max(x.most for x in lines), np.size(value.aval) * self.body.counts.high)
-        return _checked(_Lines(self._computed_array(value, given), most), value)
+        made = _checked(_Lines(self._computed_array(value, given), most), value)
+        if np.shape(aval_of(made.array)) != (self.body.count, *np.shape(value.aval)):
+            raise NotRollable("an operation that does not know which axis counts the iterations")
+        return made
 
     def _computed_array(self, value: Value, given: Sequence[Any]) -> Any:
         op, params = value.op, value.params
         ndim = np.ndim(value.aval)
         arrays = [x.array if type(x) is _Lines else x for x in given]
-        if isinstance(op.lower, Map):
+        if isinstance(op.lower, Map) and set(params) <= {"dtype"}:
             operands = [_with_ndim(x.array, ndim) if type(x) is _Lines else x for x in given]
             return apply(op, tuple(operands), params)
         if isinstance(op.lower, Reduce):
@@ -291,15 +297,17 @@ class _VectorisedLoop:
         raise NotRollable(f"{op.name} of the lines of a loop")
 
     def _product(self, value: Value, given: Sequence[Any], arrays: Sequence[Any]) -> Any:
-        a, b = arrays
-        shapes = [np.ndim(operand_aval(o)) for o in value.operands]
-        if type(given[0]) is type(given[1]) is _Lines and shapes == [1, 1]:
+        (a, b), is_lines = arrays, [type(x) is _Lines for x in given]
+        ndims = [np.ndim(operand_aval(o)) for o in value.operands]
+        if all(is_lines) and ndims == [1, 1]:
             terms = apply(multiply, (a, b), NO_PARAMS)
             return apply(sum_, (terms,), {"axis": (1,), "keepdims": False})
-        if type(given[0]) is _Lines and shapes[0] == 1:
+        if all(is_lines) or max(ndims) > 2:
+            raise NotRollable("a product of stacks of matrices")
+        if is_lines[0] and ndims[0] == 1:
             return np.matmul(a, b)
-        if type(given[1]) is _Lines and shapes[1] == 1:
-            return np.matmul(b, a if shapes[0] == 1 else np.transpose(a))
+        if is_lines[1] and ndims[1] == 1:
+            return np.matmul(b, a if ndims[0] == 1 else np.transpose(a))
         raise NotRollable("a product of matrices in each iteration")
 
 
