@@ -371,6 +371,25 @@ def test_triangles_of_large_arrays(name, monkeypatch):
     assert large.count(" loop ") == larger.count(" loop ")
 
 
+def test_an_inner_loop_stays_one_if_the_outer_one_is_rolled_then_alone(monkeypatch):
+    """There are too many lines to select from, which the first iterations do not tell."""
+
+    @tracker.jit
+    def f(x):
+        y = np.zeros((len(x), len(x)))
+        for i in range(len(x)):
+            for j in range(i):
+                y[j, :i] = x[j] * x[:i]
+        return y
+
+    monkeypatch.setattr(growing_values, "MAX_MASKED", 200)
+    few, many = [str(tracker.trace(f, np.linspace(0.3, 1.7, n))) for n in (20, 40)]
+    assert few.count(" loop ") == many.count(" loop ")
+    x = np.linspace(0.3, 1.7, 40)
+    for _ in range(2):
+        np.testing.assert_allclose(f(x)[:-1, :-1], np.outer(x[:-1], x[:-1]), rtol=1e-12)
+
+
 HASHED = """
 import numpy as np, tracker
 

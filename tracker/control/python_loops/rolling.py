@@ -274,6 +274,7 @@ class LoopRoller:
             if rolled is None:
                 self._learn(run, frame)
                 self.attempts.left += self.range.learn_end(run.symbolic)
+                self._learn_of_vectorised(run)
                 with_plain_numbers(run.state, constants)
                 self._restore(run, constants, frame)
         return rolled
@@ -311,6 +312,14 @@ class LoopRoller:
             if any(moved := _extents_moved(value.aval, aval_of(ends.get(place))))
         }
         self.attempts.learn(found, steps, extents)
+
+    def _learn_of_vectorised(self, run: _SymbolicRun) -> None:
+        """Have a last attempt, in which inner loops that were vectorised stay loops: that may be
+        why this one has failed."""
+        inner = run.symbolic.vectorised - self.tracer.not_vectorised
+        if inner and not self.attempts.left:
+            self.tracer.not_vectorised |= inner
+            self.attempts.left = 1
 
     def _restore(self, run: _SymbolicRun, constants: ConstantValues, frame: FrameType) -> None:
         """Give names and attributes plain numbers again, and forget guards on them."""
@@ -442,7 +451,7 @@ class LoopRoller:
         if len(numbers) == len(lists.values) and exact and all(data is not None for data in exact):
             return None  # the plain loop is as fast
         run.iteration.appended = [value for value in lists.values if value not in numbers]
-        results, stacks = vectorise(body), dict[Value, Any]()
+        results, stacks = self._vectorised(body), dict[Value, Any]()
         if results is None:
             results, stacks = body.after(RecordedLoop([body], takes_all=True).record())
         if any(type(x) is not Tracked for x in stacks.values()):
@@ -461,6 +470,14 @@ class LoopRoller:
             self.attempts.stop()
         test = None if run.test is None else buffer(exact[-1])
         return RolledLoop(run.at, count, None, test)
+
+    def _vectorised(self, body: IterationBody) -> list[Any] | None:
+        """What the carries are after the loop, by operations on arrays, if that is possible."""
+        results = None if self.code in self.tracer.not_vectorised else vectorise(body)
+        if results is not None:
+            for outer in self.tracer.iterations:
+                outer.vectorised.add(self.code)
+        return results
 
     def _assign(
         self, run: _SymbolicRun, found: Mapping[Place | int, Any], frame: FrameType

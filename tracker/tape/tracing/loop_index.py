@@ -150,6 +150,7 @@ class SymbolicIteration:
     counts       the trip counts of inner loops, by the numbers that say so
     tests        where Python has branched on values: (code, offset of the instruction)
     paths_within the paths of inner loops, by the values that say how many iterations took them
+    vectorised   the inner loops that are operations on arrays
     has_learned  whether something is of this iteration alone: an extent, a position, what it prints
     ends_short   whether an inner loop has too few iterations in the last ones
     """
@@ -165,6 +166,7 @@ class SymbolicIteration:
         self.counts: dict[Value, Affine] = {}
         self.tests: dict[Value, tuple[CodeType, int]] = {}
         self.paths_within: dict[Value, Any] = {}
+        self.vectorised: set[Any] = set()
         self.has_learned = self.ends_short = False
         self.number = Value(now, CLOSED, (), NO_PARAMS)
         self.forms[self.number] = Affine.of(0, [(self.variable, 1)])

@@ -148,6 +148,7 @@ class Tracer:
     first_symbolic   (loop within another, classes of what it carries) -> its first iteration that
                      may be symbolic
     short_loops      loop -> how many iterations it had, where these were too few to be rolled
+    not_vectorised   inner loops that stay loops, as those around them cannot be rolled otherwise
     abort_reason     why the trace cannot be used; the call goes on as plain Python
     fills_caches     whether code that is not traced filled caches: the next call finds them full
     origin           what the next equations derive from: a recorded value, or a line as text
@@ -185,6 +186,7 @@ class Tracer:
         self.bound_loops: Counter[Any] = Counter()
         self.first_symbolic: dict[Any, int] = {}
         self.short_loops: dict[Any, int] = {}
+        self.not_vectorised: set[Any] = set()
         self.has_other_paths = False
         self.abort_reason = ""
         self.fills_caches = False
