@@ -2,7 +2,7 @@
 
 import numpy as np
 from python_loop_programs import M, X, program
-from shrinking_loop_programs import PROGRAMS as PROGRAMS
+from sliced_loop_programs import PROGRAMS as PROGRAMS
 from triangular_loop_programs import definite, square, vector, whole
 
 CUBE = np.cos(np.arange(12.0**3)).reshape(12, 12, 12)

@@ -3,8 +3,7 @@
 Its pullback is a loop in the other direction (`loop_pullback.py`), its pushforward a loop over
 values and tangents. `keep` names the carries that are stacked for the pullback; for others, outputs
 give what each step overwrites (`undo_log.py`), or the parts that the pullback reads, if it does
-(`pullback_reads.py`).
-Start at `evaluate`.
+(`pullback_reads.py`). Start at `evaluate`.
 """
 
 from __future__ import annotations

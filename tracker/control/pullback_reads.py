@@ -61,9 +61,8 @@ def with_parts_read(
 def parts_read(function: Function, consts: int, carries: int, at: int) -> list[int]:
     """The numbers of the outputs that are all a pullback reads of a carry that is not saved."""
     parts = _parts_read(function, function.inputs[consts + at])
-    number = {atom: at for at, atom in enumerate(function.outputs) if at >= carries}
     assert parts is not None, "the pullback reads a carry that was not saved"
-    return [number[part] for part in parts]
+    return [function.outputs.index(part, carries) for part in parts]
 
 
 def _parts_read(function: Function, carry: Var) -> list[Var] | None:

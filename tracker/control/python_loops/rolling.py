@@ -50,8 +50,8 @@ from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
 from tracker.tape.tracing.loop_index import (
     Affine,
     SymbolicIteration,
-    active_iterations,
     affine_form,
+    grows,
     note_learned,
     note_short_end,
 )
@@ -741,7 +741,7 @@ def _note_extents(
         value = carried.starts.get(place)
         if value is None or np.ndim(value.aval) != len(steps):
             continue
-        if any(value in each.growing for each in active_iterations()):
+        if grows(value):
             continue
         carried.extents[place] = steps
         symbolic.growing.add(value)

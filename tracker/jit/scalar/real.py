@@ -75,9 +75,10 @@ class RealEmitter:
     # Arithmetic
 
     def add(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
-        for x, y in ((a, b), (b, a)):
-            if _changes_nothing(y, -0.0):
-                return x
+        if _changes_nothing(b, -0.0):
+            return a
+        if _changes_nothing(a, -0.0):
+            return b
         if a.dtype.kind == "f":
             return self._op("fadd reassoc" if self.reassociate else "fadd", a, b)
         if a.dtype == _BOOL:

@@ -146,9 +146,11 @@ def _getitem(self: Tracked, key: Any) -> Any:
                 check_position(value, key)
             found = subscripts.recently_stored(self, index) if value.op is getitem.put else None
             return apply(getitem.getitem, (self,), {"index": index}) if found is None else found
-    if observers and (turned := turned_around(key, np.shape(aval_of(self)))) is not None:
-        forwards, reverse = turned
-        return self[forwards][reverse]
+    if observers and active_iterations():
+        turned = turned_around(key, np.shape(aval_of(self)))
+        if turned is not None:
+            forwards, reverse = turned
+            return self[forwards][reverse]
     try:
         read, index, arrays = subscripts.read_subscript(self, key)
     except IndexError:

@@ -20,9 +20,8 @@ from tracker.ops.declare.rule_helpers import conjugated, project
 from tracker.ops.shape.create import identity
 from tracker.ops.shape.shape import adjoint, reshaped, swap_last_axes
 from tracker.tape.labels import LABELS
-from tracker.tape.observers import observers
 from tracker.tape.record import apply, aval_of, shape_of
-from tracker.tape.tracing.loop_index import active_iterations
+from tracker.tape.tracing.loop_index import grows
 from tracker.tape.tracked import Tracked, install
 
 _COPY_COST = 4  # to transpose a number, in units of writing one of a product and adding it up
@@ -145,8 +144,8 @@ def inner(a: Any, b: Any) -> Any:
 
 @implements(np.outer)
 def outer(a: Any, b: Any, out: Any = None) -> Any:
-    if observers and active_iterations() and np.ndim(a) == np.ndim(b) == 1:
-        # The extents may be those of one iteration of a loop, which a reshape would tell.
+    if np.ndim(a) == np.ndim(b) == 1 and (grows(a) or grows(b)):
+        # The extents are those of one iteration of a loop, which a reshape would tell.
         return store_out(out, as_array(a)[:, None] * as_array(b)[None, :])
     return store_out(out, np.reshape(a, (-1, 1)) * np.reshape(b, (1, -1)))
 

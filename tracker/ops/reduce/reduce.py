@@ -26,7 +26,6 @@ from tracker.ops.declare.dtypes import result_dtype_by_example
 from tracker.ops.declare.rule_helpers import conjugated
 from tracker.ops.reduce.short_axes import reduce_short_axes
 from tracker.tape.conversions import plain_integers
-from tracker.tape.observers import observers
 from tracker.tape.record import apply, aval_of
 from tracker.tape.tracing.loop_index import grows
 from tracker.tape.tracked import Tracked
@@ -449,7 +448,7 @@ def _degrees_of_freedom(
     a: Any, squares: Any, axis: Any, keepdims: Any, ddof: Any, total: Any
 ) -> Any:
     """What a sum of squares is divided by for a variance."""
-    if observers and grows(a):  # loops count the elements of each iteration
+    if grows(a):  # loops count the elements of each iteration
         ones = np.ones_like(squares)
         return np.maximum(np.sum(ones, axis=axis, keepdims=_flag(keepdims)) - ddof, 0)
     divisor = max(_count(np.shape(a), normalize_axes(a, axis)) - ddof, 0)

@@ -3,7 +3,7 @@ written in the iteration of the outer loop, before and after the equation of a l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -87,6 +87,21 @@ def write_affine(array: Any, value: Any, subscripts: Sequence[AffineSubscript | 
     return apply(put, (array, value), {"index": index})
 
 
+def axes_of(subscripts: Iterable[AffineSubscript | None]) -> int:
+    """How many axes a part at these subscripts has."""
+    return sum(p is None or p.width is not None for p in subscripts)
+
+
+def lines_of(start: Affine, step: int, counts: Affine) -> AffineSubscript:
+    """The positions that so many iterations name; from the last one on, if an outer loop says how
+    many, and they step backwards."""
+    if not counts.terms:
+        return AffineSubscript(start, counts.const, step)
+    if abs(step) != 1:
+        raise NotRollable("lines a step apart are read as often as an outer loop says")
+    return AffineSubscript(start if step > 0 else start.minus(counts).plus(Affine(1)), counts)
+
+
 def stack_rows(array: Value, subscripts: Subscripts, variable: LoopVariable, counts: Affine) -> Any:
     """What the iterations read at subscripts that move, as one array with a row per iteration."""
     moving = [
@@ -102,20 +117,14 @@ def stack_rows(array: Value, subscripts: Subscripts, variable: LoopVariable, cou
     (at,) = moving
     subscript, step = first[at], subscripts[at].start.factor(variable)  # type: ignore[union-attr]
     assert subscript is not None
-    front = sum(p is None or p.width is not None for p in first[:at])
-    if counts.terms and abs(step) != 1:
-        raise NotRollable("lines a step apart are read as often as an outer loop says")
-    count = counts if counts.terms else counts.const
+    front = axes_of(first[:at])
     width = 1 if subscript.width is None else fixed_width(subscript) or 0
     if width > _MAX_WIDTH:
         raise NotRollable("a wide slice moves")
     columns = []
     for column in range(width):
         start = subscript.start.plus(Affine(column * subscript.step))
-        if counts.terms and step == -1:  # from the last one on
-            lines = AffineSubscript(start.minus(counts).plus(Affine(1)), count)
-        else:
-            lines = AffineSubscript(start, count, step)
+        lines = lines_of(start, step, counts)
         stack = read_affine(wrap(array), (*first[:at], lines, *first[at + 1 :]))
         stack = np.moveaxis(stack, front, 0) if front else stack
         columns.append(stack if lines.step == step else np.flip(stack, 0))

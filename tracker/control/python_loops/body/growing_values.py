@@ -451,10 +451,10 @@ class GrowingValues:
         """Write a reduction, of which an axis that grows has the reduction's identity outside."""
         (x,) = value.operands
         grown = [self.spans[x][axis] for axis in value.params["axis"] if self.spans[x][axis]]
-        if value.op is max_ or value.op is min_:
-            return self._write_extreme(value, grown)
         if not grown:
             return self._folded(value, value.op, self.aligned(x, self.spans[x], np.ndim(x.aval)))
+        if value.op is max_ or value.op is min_:
+            return self._write_extreme(value, grown)
         return self._folded(value, value.op, self._filled(x, _identity(value.op, x)))
 
     def _folded(self, value: Value, op: Any, given: Value) -> Value:
@@ -472,8 +472,6 @@ class GrowingValues:
         (x,) = value.operands
         if any(span and span.width.low < 1 for span in grown):
             raise NotRollable("the greatest or least element of what may be none")
-        if not grown:
-            return self._folded(value, value.op, self.aligned(x, self.spans[x], np.ndim(x.aval)))
         kind, start = value.aval.dtype.kind, _identity(value.op, x)
         if kind not in "biuf":
             raise NotRollable("the greatest or least of complex numbers of a slice")

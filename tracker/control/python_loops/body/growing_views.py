@@ -26,8 +26,6 @@ from tracker.tape.value import NO_PARAMS, Value
 if TYPE_CHECKING:
     from tracker.control.python_loops.body.growing_values import GrowingValues
 
-_WHOLE = slice(None)
-
 
 @record()
 class _Part:

@@ -19,6 +19,7 @@ import numpy as np
 
 from tracker.control.python_loops.body.affine_subscripts import (
     NotRollable,
+    axes_of,
     bounding_subscripts,
     fixed_width,
     index_at,
@@ -282,7 +283,7 @@ class _Window:
 
     @property
     def _stack_axis(self) -> int:
-        return sum(subscript.width is not None for subscript in self.subscripts[: self.axis])
+        return axes_of(self.subscripts[: self.axis])
 
     def read(self, access: _Access) -> Any:
         value, growing = access.value, self.body.growing

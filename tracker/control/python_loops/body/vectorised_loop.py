@@ -17,7 +17,6 @@ Invariant: iterations do not see what others have written. What is not known to 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,8 +25,12 @@ import numpy as np
 from tracker.control.python_loops.body import growing_values
 from tracker.control.python_loops.body.affine_subscripts import (
     NotRollable,
+    axes_of,
     bounding_subscripts,
+    lines_of,
+    part_aval,
     read_affine,
+    stack_rows,
     subscripts_of,
     write_affine,
 )
@@ -42,7 +45,7 @@ from tracker.ops.linalg.matmul import matmul
 from tracker.ops.reduce.reduce import sum_
 from tracker.ops.shape.create import astype, copy
 from tracker.support.structs import record
-from tracker.tape.record import apply, aval_of, wrap
+from tracker.tape.record import apply, aval_of, value_of, wrap
 from tracker.tape.tracing.loop_index import (
     Affine,
     AffineSubscript,
@@ -91,10 +94,12 @@ class _RunningSum:
 
 @record(eq=False)
 class _WrittenArray:
-    """An array that iterations read and write: what it is now, and how often it was written."""
+    """An array that iterations read and write: what it is now, how often it was written, and the
+    parts that all iterations add to (`sums`)."""
 
     moving: MovingArray
     now: Any
+    sums: list[Subscripts]
     writes: int = 0
 
 
@@ -123,10 +128,9 @@ class _VectorisedLoop:
         if isinstance(carry.start.aval, np.ndarray):
             moving = MovingArray(self.body, carry)
             if moving.groups:
-                array = _WrittenArray(moving, wrap(moving.initial))
+                sums = [g[0].subscripts for g in moving.groups if _is_one_part(g, self.body)]
+                array = _WrittenArray(moving, wrap(moving.initial), sums)
                 self.arrays.update(dict.fromkeys(moving.versions, array))
-                for group in moving.groups:
-                    _check_group(group, self.body)
                 return
         self.known[carry.start] = _RunningSum(carry.start)
 
@@ -168,28 +172,21 @@ class _VectorisedLoop:
         axis = _line_axis(subscripts, self.body)
         if axis is None:
             return read_affine(array, subscripts)
-        lines = self._lines(subscripts, axis)
-        made = read_affine(array, lines)
-        front = _axes_before(subscripts, axis)
-        made = np.moveaxis(made, front, 0) if front else made
-        if subscripts[axis].start.factor(self.variable) < 0:  # type: ignore[union-attr]
-            made = made[::-1]
-        sizes = [p.width for p in bounding_subscripts(lines) if p is not None and p.width]
-        return _checked(_Lines(made, math.prod(sizes)), value)  # type: ignore[arg-type]
+        made = stack_rows(value_of(array), subscripts, self.variable, self.body.counts)
+        lines = bounding_subscripts(self._lines(subscripts, axis))
+        return _checked(_Lines(made, np.size(part_aval(aval_of(array), lines))), value)
 
     def _lines(self, subscripts: Subscripts, axis: int) -> Subscripts:
         """The subscripts of all iterations, in the order that they are in memory."""
-        subscript = subscripts[axis]
-        assert subscript is not None
-        start = subscript.start.at_start(self.variable)
-        if subscript.start.factor(self.variable) < 0:
-            start = start.minus(self.body.counts).plus(Affine(1))
-        lines = AffineSubscript(start, self.body.counts)
+        line = subscripts[axis]
+        assert line is not None
+        start, step = line.start.at_start(self.variable), line.start.factor(self.variable)
+        lines = lines_of(start, step, self.body.counts)
         return *subscripts[:axis], lines, *subscripts[axis + 1 :]
 
     def _read_written(self, value: Value, array: _WrittenArray) -> None:
         subscripts = array.moving.accesses[value].subscripts
-        if _is_summed(subscripts, array, self.body):
+        if subscripts in array.sums:
             self.known[value] = _RunningSum((array, subscripts), array.writes)
         else:
             self.known[value] = self._read(array.now, value)
@@ -212,19 +209,19 @@ class _VectorisedLoop:
             raise NotRollable("iterations read what others have given")
         lines = self._lines(subscripts, axis)
         if type(found) is _Lines:
-            found = self._in_memory_order(found.array, value, axis)
-        elif np.ndim(aval_of(found)) > _axes_before(subscripts, axis, from_end=True):
+            found = self._in_memory_order(found.array, subscripts, axis)
+        elif np.ndim(aval_of(found)) > axes_of(subscripts[axis + 1 :]):
             raise NotRollable("all iterations write one array")
         self._put(array, found, lines)
 
-    def _in_memory_order(self, array: Any, value: Value, axis: int) -> Any:
+    def _in_memory_order(self, array: Any, subscripts: Subscripts, axis: int) -> Any:
         """Lines as they are in the array that they are written into."""
-        subscripts = subscripts_of(value)
-        if subscripts[axis].start.factor(self.variable) < 0:  # type: ignore[union-attr]
+        line = subscripts[axis]
+        assert line is not None
+        if line.start.factor(self.variable) < 0:
             array = array[::-1]
-        inner = [p for at, p in enumerate(subscripts) if p is not None and p.width is not None]
-        array = _with_ndim(array, len(inner))
-        front = _axes_before(subscripts, axis)
+        array = _with_ndim(array, axes_of(subscripts))
+        front = axes_of(subscripts[:axis])
         return np.moveaxis(array, 0, front) if front else array
 
     def _put(self, array: _WrittenArray, part: Any, subscripts: Subscripts) -> None:
@@ -269,7 +266,7 @@ class _VectorisedLoop:
             raise NotRollable("iterations read what others have given")
         lines = [x for x in given if type(x) is _Lines]
         if not lines:
-            if not isinstance(value.op.lower, Map | Reduce) or value.op is put:
+            if not isinstance(value.op.lower, Map | Reduce):
                 raise NotRollable("not an operation on arrays")
             return apply(value.op, tuple(given), value.params)
         most = max(max(x.most for x in lines), np.size(value.aval) * self.body.counts.high)
@@ -328,33 +325,20 @@ def _line_axis(subscripts: Subscripts, body: IterationBody) -> int | None:
     return axis
 
 
-def _axes_before(subscripts: Subscripts, axis: int, from_end: bool = False) -> int:
-    """How many axes of a part come before, or after, one of the array."""
-    others = subscripts[axis + 1 :] if from_end else subscripts[:axis]
-    return sum(p is None or p.width is not None for p in others)
-
-
-def _check_group(group: Sequence[Any], body: IterationBody) -> None:
-    """Refuse accesses of which those of one iteration may touch what another one writes."""
+def _is_one_part(group: Sequence[Any], body: IterationBody) -> bool:
+    """Whether accesses of one group are of one part, which iterations write. If they write, and
+    one iteration may touch what another one writes, they are refused."""
     if not any(access.writes for access in group):
-        return
+        return False
     axes = {_line_axis(access.subscripts, body) for access in group}
     if len(axes) > 1:
         raise NotRollable("iterations read and write along several axes")
     axis = axes.pop()
-    first = group[0].subscripts
-    for access in group:
-        same = (
-            access.subscripts == first if axis is None else access.subscripts[axis] == first[axis]
-        )
-        if not same or (axis is not None and None in access.subscripts):
-            raise NotRollable("iterations read what others have written")
-
-
-def _is_summed(subscripts: Subscripts, array: _WrittenArray, body: IterationBody) -> bool:
-    """Whether a part is written by all iterations."""
-    group = next(g for g in array.moving.groups if any(a.subscripts == subscripts for a in g))
-    return any(access.writes for access in group) and _line_axis(subscripts, body) is None
+    if axis is not None and any(None in access.subscripts for access in group):
+        raise NotRollable("a new axis in a subscript of an array that is written")
+    if len({a.subscripts if axis is None else a.subscripts[axis] for a in group}) > 1:
+        raise NotRollable("iterations read what others have written")
+    return axis is None
 
 
 def _total(start: Any, found: _RunningSum) -> Any:
