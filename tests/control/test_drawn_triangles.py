@@ -161,7 +161,10 @@ NUMBERS += ["np.sqrt(np.abs(a[j, 0]) + 0.1)", "(b @ a[j])[2] / 9", "np.sum(b[j] 
 def lines_of_arrays(draw):
     """The text of a function of a, b and x with an inner loop over lines of arrays."""
     lines = ["def drawn(a, b, x):", f"    y, s, c = np.ones({N}), 0.0, b * 0.5"]
-    lines += [f"    for i in {draw(st.sampled_from(RANGES[:4]))}:", "        f = x[i] * b[i, 0]"]
+    lines += [
+        f"    for i in {draw(st.sampled_from(RANGES[:4]))}:",
+        "        f = x[i] * b[i, 0] * 0.1",
+    ]
     lines.append(f"        t = {draw(st.sampled_from([*STARTS[:4], 'f']))}")
     lines.append(f"        for j in {draw(st.sampled_from(INNER_RANGES))}:")
     lines.append(f"            u = {draw(st.sampled_from(NUMBERS[:6]))}")
