@@ -216,3 +216,35 @@ class Lines:
                 y[j] += np.ones_like(m[j]) * x[j] + np.sum(np.zeros_like(m[j, :3]) + 0.1)
                 y[i, j] = np.sum(np.ones_like(m[j])) * np.ones_like(x[j])
         return y
+
+    @whole(square, vector)
+    def both_halves_at_once(a, x):
+        n = len(x)
+        c = np.zeros((n, n))
+        for i in range(n):
+            for j in range(i + 1):
+                c[i, j] = np.exp(-np.abs(x[i] - x[j])) + a[i] @ a[j]
+                c[j, i] = c[i, j]
+            for j in range(n - 1, i - 1, -1):
+                a[i, j] += a[j, i] * x[j]
+                a[j, i] -= 0.5 * a[i, j]
+        return c, a
+
+    @program(None, M, X)
+    def another_half_at_once(m, x):
+        for i in range(11):
+            for j in range(i, 11):
+                m[i, j] = m[j + 1, i] * 0.5 + m[i, j]
+                m[j + 1, i] *= x[j]
+            for j in range(i, 12):
+                m[i, j] = m[11 - j, i] * 0.5 + m[i, j]
+                m[11 - j, i] *= x[j]
+        return m
+
+    @program(None, M, X)
+    def a_line_and_parts_of_others(m, x):
+        for i in range(11):
+            for j in range(i, 11):
+                m[i, j] = np.sum(m[j, :i]) + x[j]
+                m[j, i : i + 2] *= 0.5
+        return m

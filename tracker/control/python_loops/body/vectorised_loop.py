@@ -9,7 +9,8 @@ slice that grows, which the body of the outer loop knows (`growing_values.py`). 
 and its kernels go over whole arrays. Start at `vectorise`.
 
 An iteration may read and write one line of an array, the same one each time, and other parts that
-no iteration writes; and it may add to numbers, arrays, and parts at subscripts that do not move.
+no other iteration writes; and it may add to numbers, arrays, and parts at subscripts that do not
+move.
 
 Invariant: iterations do not see what others have written. What is not known to be so raises
 `NotRollable`, and the loop stays a loop.
@@ -326,19 +327,37 @@ def _line_axis(subscripts: Subscripts, body: IterationBody) -> int | None:
 
 
 def _is_one_part(group: Sequence[Any], body: IterationBody) -> bool:
-    """Whether accesses of one group are of one part, which iterations write. If they write, and
-    one iteration may touch what another one writes, they are refused."""
-    if not any(access.writes for access in group):
-        return False
-    axes = {_line_axis(access.subscripts, body) for access in group}
-    if len(axes) > 1:
-        raise NotRollable("iterations read and write along several axes")
-    axis = axes.pop()
-    if axis is not None and any(None in access.subscripts for access in group):
+    """Whether accesses of one group are of one part, which iterations write. If one iteration may
+    touch what another one writes, they are refused."""
+    writes = [access.subscripts for access in group if access.writes]
+    for written in writes:
+        for access in group:
+            if not _touch_in_one_iteration(written, access.subscripts, body):
+                raise NotRollable("iterations read what others have written")
+    return bool(writes) and _line_axis(writes[0], body) is None
+
+
+def _touch_in_one_iteration(a: Subscripts, b: Subscripts, body: IterationBody) -> bool:
+    """Whether what two subscripts name meets in the same iteration at most, or is the same part in
+    all of them."""
+    axis, other = _line_axis(a, body), _line_axis(b, body)
+    if axis is None or other is None:
+        return axis is other and a == b
+    if None in a or None in b:
         raise NotRollable("a new axis in a subscript of an array that is written")
-    if len({a.subscripts if axis is None else a.subscripts[axis] for a in group}) > 1:
-        raise NotRollable("iterations read what others have written")
-    return axis is None
+    if axis == other:
+        return a[axis] == b[axis]
+    return _iteration_at(a, b, axis, body) == _iteration_at(b, a, other, body)
+
+
+def _iteration_at(lines: Subscripts, others: Subscripts, axis: int, body: IterationBody) -> Affine:
+    """The iteration whose line along an axis is where others, which do not move along it, are."""
+    line, other = lines[axis], others[axis]
+    assert line is not None and other is not None
+    if other.width is not None:
+        raise NotRollable("iterations read and write along several axes")
+    start, step = line.start.at_start(body.variable), line.start.factor(body.variable)
+    return other.start.minus(start).times(step)
 
 
 def _total(start: Any, found: _RunningSum) -> Any:
