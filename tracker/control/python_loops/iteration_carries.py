@@ -176,6 +176,8 @@ class IterationCarries:
             if not isinstance(key, int):
                 self.all[key] = self._carry_of_name(key, self.carried.starts[key])
                 self.kept.pop(key, None)
+            elif key not in self.state.handles:
+                raise NotRollable("some iterations write into an array that others bind")
             else:
                 handle, value = self.state.handles[key]
                 self.arrays[key] = handle

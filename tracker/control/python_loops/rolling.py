@@ -39,6 +39,7 @@ from tracker.control.python_loops.paths import (
 )
 from tracker.control.python_loops.places import Place, Places, is_mutable_container
 from tracker.control.python_loops.recorded_loop import RecordedLoop
+from tracker.errors import TrackerError
 from tracker.ir.types import type_of
 from tracker.jit.tracing import calls_unmonitored
 from tracker.ops.elementwise.comparison import equal, greater_equal
@@ -55,7 +56,12 @@ from tracker.tape.tracing.loop_index import (
     note_learned,
     note_short_end,
 )
-from tracker.tape.tracing.tracer import Tracer, current_tracer, is_constant_in_traces
+from tracker.tape.tracing.tracer import (
+    Tracer,
+    UnsupportedInBody,
+    current_tracer,
+    is_constant_in_traces,
+)
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
@@ -67,6 +73,19 @@ _MAX_ALIKE = 1 << 22  # iterations that are looked through for one that branches
 _TEST = -1  # the key of what a loop tests, among carries
 _MIN_EQUATIONS = 500  # of a loop over numbers and small arrays; a shorter one compiles as quickly
 _MIN_EQUATIONS_OF_LARGE = 150  # the same, over other arrays
+
+# Why a loop is not rolled, or that one of its operations raises: the plain loop raises at the
+# iteration that does.
+_REFUSALS = (
+    NotRollable,
+    UnsupportedInBody,
+    TrackerError,
+    ArithmeticError,
+    IndexError,
+    TypeError,
+    ValueError,
+    Warning,
+)
 
 _running: list[weakref.ref[LoopRoller]] = []
 
@@ -268,7 +287,7 @@ class LoopRoller:
         with calls_unmonitored():
             try:
                 rolled = self._roll(run, constants, frame, test)
-            except Exception:  # the plain loop raises at the iteration that does
+            except _REFUSALS:
                 rolled = None
                 del self.tracer.errors[run.marks[0] :]
             if rolled is None:
