@@ -164,13 +164,32 @@ class Lines:
                 y[i] -= x[j] ** 2 * 0.3
         return y
 
-    @program(None, X)
+    @whole(vector)
     def numbers_of_iterations(x):
-        s = 0.0
+        s, n = 0.0, len(x)
+        c = np.zeros((n, n))
+        for i in range(n):
+            for j in range(i):
+                s += 0.1 * j * x[j] + np.cos(2 * np.pi * i * j / n) - x[i] ** (i - j)
+                c[i, j] = x[j] * np.exp(-0.5 * (i - j) ** 2)
+                c[j, i] = c[i, j] / (i + j + 1)
+            for j in range(n - 1, i, -1):
+                s -= np.sin(j) * x[j] * (j / 7 - 0.5 * i) + (j + 1) ** x[i] * 1e-9
+        return s, c
+
+    @program(None, X, SINGLE)
+    def numbers_that_are_computed_otherwise(x, y):
+        s, k, n = 0.0, 0, np.zeros(12, np.int8)
         for i in range(12):
             for j in range(i):
-                s += 0.1 * j * x[j]
-        return s
+                s += x[j] * (j // 2) + x[j] * (j % 3) - x[j] * 0.5**j
+                s += 1e-40 * x[j] * (j * 10**12 * j * 10**8 * j)
+                y[j] += y[i] * j
+                n[j] = n[j] + j
+            for j in range(i, 12):
+                k += j
+                s += x[0] * k / (1 + j)
+        return s + k, n * x
 
     @program(None, X)
     def last_of_all(x):

@@ -154,6 +154,8 @@ ELEMENTS = ["a[j, i]", "y[j]", "c[j, 0]", "c[i, j]"]
 TOTALS = ["y[i]", "s", "t", "c[i, 1]", "a[i, i]"]
 NUMBERS = ["a[j, i] * x[i]", "b[i, j] * y[j]", "a[j] @ x / 9", "a[i] @ b[j] / 9", "x[j] - x[i]"]
 NUMBERS += ["np.sum(a[j, {p}]) / 9", "np.max(b[j])", "(a[j, {p}] @ b[i, {p}]) / 9", "u * 0.5"]
+NUMBERS += ["0.1 * (i - j) ** 2 * x[j]", "x[i] / (i + j + 1)", "np.cos(0.3 * i * j) * y[j]"]
+NUMBERS += ["np.sum(a[j] @ (b[j][:, None] * x)) / 99", "(b[j][:, None] * x @ a[i])[1] / 9"]
 NUMBERS += ["np.sqrt(np.abs(a[j, 0]) + 0.1)", "(b @ a[j])[2] / 9", "np.sum(b[j] * a[i]) / 9", "f"]
 
 
@@ -173,7 +175,8 @@ def lines_of_arrays(draw):
         line = f"{draw(st.sampled_from(LINES))} {write} {draw(st.sampled_from(LINE_VALUES))}"
         element = f"{draw(st.sampled_from(ELEMENTS))} {write} {number}"
         total = f"{draw(st.sampled_from(TOTALS))} += {number} * 0.1"
-        lines.append(f"            {draw(st.sampled_from([line, element, total]))}")
+        halves = f"c[i, j] {write} {number}; c[j, i] = c[i, j] * 0.5"
+        lines.append(f"            {draw(st.sampled_from([line, element, total, halves]))}")
     lines.append("        s = s * 0.5 + t * 0.1")
     lines.append("    return np.sum(np.cos(a) + np.cos(c)) + np.sum(np.cos(y)) + np.sin(s)")
     return "\n".join(lines).replace("{p}", draw(st.sampled_from([":", "2:5", *PARTS[:4]])))

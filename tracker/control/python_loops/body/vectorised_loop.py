@@ -10,7 +10,8 @@ and its kernels go over whole arrays. Start at `vectorise`.
 
 An iteration may read and write one line of an array, the same one each time, and other parts that
 no other iteration writes; and it may add to numbers, arrays, and parts at subscripts that do not
-move.
+move. Plain numbers that move with the loop are arrays of numbers, where NumPy computes with these
+as Python does.
 
 Invariant: iterations do not see what others have written. What is not known to be so raises
 `NotRollable`, and the loop stays a loop.
@@ -18,6 +19,7 @@ Invariant: iterations do not see what others have written. What is not known to 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,16 +37,17 @@ from tracker.control.python_loops.body.affine_subscripts import (
     subscripts_of,
     write_affine,
 )
-from tracker.control.python_loops.body.iteration_body import Carry, IterationBody
+from tracker.control.python_loops.body.iteration_body import Carry, IterationBody, Symbol
 from tracker.control.python_loops.body.moving_arrays import MovingArray
 from tracker.ir.lowering import Map, Reduce
 from tracker.ir.op import has_effect
 from tracker.ir.types import type_of
-from tracker.ops.elementwise.binary import add, multiply, subtract
+from tracker.ops.elementwise.binary import add, divide, multiply, power, subtract
+from tracker.ops.elementwise.unary import negative, positive
 from tracker.ops.indexing.getitem import getitem, put
 from tracker.ops.linalg.matmul import matmul
 from tracker.ops.reduce.reduce import sum_
-from tracker.ops.shape.create import astype, copy
+from tracker.ops.shape.create import astype, buffer, copy
 from tracker.support.structs import record
 from tracker.tape.record import apply, aval_of, value_of, wrap
 from tracker.tape.tracing.loop_index import (
@@ -52,11 +55,15 @@ from tracker.tape.tracing.loop_index import (
     AffineSubscript,
     IterationIndex,
     Subscripts,
+    affine_form,
     bounds_of,
 )
 from tracker.tape.value import NO_PARAMS, Value, operand_aval
 
 _ALL = slice(None)
+_EXACT = (add, subtract, multiply, negative, positive)  # of small integers they are integers
+_MAX_INT = 1 << 53  # floats are exact up to here
+_MAX_POWER = 8
 
 
 def vectorise(body: IterationBody) -> list[Any] | None:
@@ -109,12 +116,14 @@ class _VectorisedLoop:
 
     known   values of the iteration: those of all iterations, sums, or what all iterations have
     arrays  versions of the arrays that it writes
+    bounds  plain integers that move with the loop, and how great they may be
     """
 
     def __init__(self, body: IterationBody) -> None:
         self.body, self.variable = body, body.variable
         self.known: dict[Value, Any] = {}
         self.arrays: dict[Value, _WrittenArray] = {}
+        self.bounds: dict[Value, int] = {}
 
     def results(self) -> list[Any]:
         """Record the equations; returns what the carries are after the loop."""
@@ -154,7 +163,9 @@ class _VectorisedLoop:
         if has_effect(op) or bounds_of(value) or self.body.selections.concerns(value):
             raise NotRollable("not an operation on arrays")
         if type(value.aval) is not np.ndarray and not isinstance(value.aval, np.generic):
-            raise NotRollable("a plain number moves with the loop")
+            self._check_number(value)
+            self.known[value] = self._computed(value)
+            return
         base = value.operands[0] if op in (getitem, put) else None
         if type(base) is Value and base in self.arrays:
             (self._write if op is put else self._read_written)(value, self.arrays[base])
@@ -231,12 +242,53 @@ class _VectorisedLoop:
         array.now = write_affine(array.now, part, subscripts)
         array.writes += 1
 
+    # Plain numbers
+
+    def _numbers(self, symbol: Symbol) -> _Lines:
+        """The number that the loop gives to each iteration."""
+        form, counts = self.body.iteration.symbolic.forms[symbol.value], self.body.counts
+        if form is None:
+            raise NotRollable("a number of unknown form")
+        self._bound(symbol.value, _greatest(form))
+        every = buffer(symbol.step * np.arange(counts.high))
+        made = read_affine(every, (AffineSubscript(Affine(0), counts),))
+        return _Lines(made + symbol.first, counts.high)
+
+    def _check_number(self, value: Value) -> None:
+        """Refuse what Python computes with plain numbers unlike NumPy does with arrays of them."""
+        if any(type(self._operand(o)) is _RunningSum for o in value.operands):
+            raise NotRollable("a plain number is carried")
+        bounds = [self._bound_of(o) for o in value.operands if type(operand_aval(o)) is int]
+        kind, op, other = type(value.aval), value.op, value.operands[-1]
+        if kind is int and op in _EXACT:
+            self._bound(value, math.prod(bounds) if op is multiply else sum(bounds))
+        elif kind is int and op is power and type(other) is int and 0 <= other <= _MAX_POWER:
+            self._bound(value, bounds[0] ** other)
+        elif kind is not float or not (op in _EXACT or (op is divide and _is_nonzero(other))):
+            raise NotRollable("an operation on plain numbers that move with the loop")
+
+    def _bound(self, value: Value, bound: int) -> None:
+        if bound > _MAX_INT:
+            raise NotRollable("an integer may be great")
+        self.bounds[value] = bound
+
+    def _bound_of(self, x: Any) -> int:
+        """How great an integer may be."""
+        if x in self.bounds:
+            return self.bounds[x]
+        form = None if x in self.body.dependent else affine_form(x)
+        if form is None or _greatest(form) > _MAX_INT:
+            raise NotRollable("an integer may be great")
+        return _greatest(form)
+
     # Other operations
 
     def _operand(self, x: Any) -> Any:
         """What stands for an operand."""
         if type(x) is not Value:
             return x
+        if x in self.body.symbols and x not in self.known:
+            self.known[x] = self._numbers(self.body.symbols[x])
         if self.body.original(x) is not x:
             raise NotRollable("a detached value")
         if x in self.known:
@@ -360,6 +412,15 @@ def _iteration_at(lines: Subscripts, others: Subscripts, axis: int, body: Iterat
     return other.start.minus(start).times(step)
 
 
+def _greatest(form: Affine) -> int:
+    return max(abs(form.low), abs(form.high))
+
+
+def _is_nonzero(x: Any) -> bool:
+    """Whether a divisor is a number other than zero."""
+    return type(x) in (int, float) and x != 0
+
+
 def _total(start: Any, found: _RunningSum) -> Any:
     """What a sum is after all iterations."""
     for term, is_subtracted in found.terms:
@@ -387,6 +448,6 @@ def _plain_entries(value: Value) -> tuple[Any, ...]:
 def _checked(lines: _Lines, value: Value) -> _Lines:
     if lines.most > growing_values.MAX_MASKED:
         raise NotRollable("the lines of a loop are long")
-    if np.result_type(aval_of(lines.array)) != value.aval.dtype:
+    if np.result_type(aval_of(lines.array)) != np.result_type(value.aval):
         raise NotRollable("a number of Python's decides on a dtype")
     return lines
